@@ -1,0 +1,51 @@
+"""`peer run`: be a peer."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from peer.options import Address, Zone, data_option, verb
+
+
+@verb("run")
+@click.option("--join", type=Address(), multiple=True, metavar="ADDR", help="A peer to join through; may be repeated.")
+@click.option("--zone", type=Zone(), default="", help="Which peers are close to this one, such as attic.")
+@click.option("--listen", type=Address(), default="127.0.0.1:0", help="Where to listen; port 0 lets the system choose.")
+@click.option("--advertise", default="", metavar="HOST[:PORT]", help="What others dial, if it is not --listen.")
+@click.option("--insecure", is_flag=True, help="No certificates and no TLS; on loopback only.")
+@click.option("--virtual", type=click.IntRange(1, 16), default=1, help="Ids on the ring, with --insecure.")
+@click.option("--log", type=click.Choice(["text", "json"]), default="text", help="Lines for people, or JSON.")
+@data_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    join: tuple[str, ...],
+    zone: str,
+    listen: str,
+    advertise: str,
+    insecure: bool,
+    virtual: int,
+    log: str,
+    data: Path,
+) -> None:
+    """Run a peer on this device until Ctrl-C, which lets it leave in good order; another ends it at once.
+
+    Needs what `peer enroll` wrote. Once it has been in a ring it finds its way back without --join.
+    """
+    import time
+
+    from peer.log import Log
+    from peer.process_trio import live
+    from peer.runtime import PeerConfig
+
+    config = PeerConfig(
+        data_dir=data,
+        listen=listen,
+        join=join,
+        zone=zone,
+        insecure=insecure,
+        virtual_peers=virtual,
+        advertise=advertise,
+    )
+    ctx.exit(live(config, Log(sys.stdout, form=log, clock=time.time)))

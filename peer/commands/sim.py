@@ -1,0 +1,111 @@
+"""`peer sim ring|churn`: the same machines, thousands of them, on virtual time."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from peer.complaint import Complaint
+from peer.options import Verb, output_option
+from peer.output import facts, show
+
+Progress = Callable[[float, str], None]
+
+
+@click.group("sim")
+def command() -> None:
+    """The same peers in a simulator: thousands of them, on virtual time, with one seed for one trace."""
+
+
+@command.command("ring", cls=Verb)
+@click.option("--peers", type=click.IntRange(2, 100_000), default=1000, help="How many peers.")
+@click.option("--keys", type=click.IntRange(1), default=1000, help="How many keys to route to.")
+@click.option("--seed", type=int, default=1, help="Another seed, another world.")
+@click.option(
+    "--latency",
+    type=click.Choice(["constant", "uniform", "lognormal", "planetlab", "seattle"]),
+    help="How long links take: drawn, or measured.  [default: uniform]",
+)
+@click.option(
+    "--latency-file",
+    type=click.Path(exists=True, path_type=Path),
+    help="Where the measured round-trip times are, for planetlab and seattle.",
+)
+@click.option(
+    "--choice",
+    type=click.Choice(["proximity", "hops"]),
+    default="proximity",
+    help="How to choose a next hop.",
+)
+@click.option("--zones", type=click.IntRange(1, 1000), default=8, help="How many zones.")
+@click.option("--loss", type=click.FloatRange(0, 0.9), default=0.0, help="Share of messages that are lost.")
+@output_option
+def ring(output: str, **options: Any) -> None:
+    """Grow a ring, route keys through it, and check that each reached its true owner."""
+    from sim.ring import ring as experiment
+
+    _run(experiment, options, output)
+
+
+@command.command("churn", cls=Verb)
+@click.option("--peers", type=click.IntRange(2, 100_000), default=1000, help="How many peers.")
+@click.option("--leave-per-min", type=click.FloatRange(0, 10), default=0.3, help="Share of them that goes each minute.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=10.0, help="How long the storm lasts.")
+@click.option("--seed", type=int, default=1, help="Another seed, another storm.")
+@click.option("--loss", type=click.FloatRange(0, 0.9), help="Share of messages lost.  [default: 0.05, then 0.2]")
+@click.option("--crash-share", type=click.FloatRange(0, 1), default=0.5, help="Who goes without a goodbye.")
+@click.option("--zones", type=click.IntRange(1, 1000), default=8, help="How many zones.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if anything is wrong after the storm.")
+@output_option
+def churn(output: str, strict: bool, **options: Any) -> None:
+    """Let peers come, leave and crash, then check that the ring is whole again."""
+    from sim.storm import churn as experiment
+
+    report = _run(experiment, options, output)
+    wrong = [run for run in report.get("runs") or [report] if min(run["delivered"], run["leaf_sets_exact"]) < 1]
+    if strict and wrong:
+        raise Complaint(
+            f"After the storm the ring was not whole, at a loss of {wrong[0]['loss']:g}.",
+            f"One seed is one storm: --seed {options['seed']} shows it again.",
+        )
+
+
+def _run(experiment: Callable[..., dict[str, Any]], options: dict[str, Any], output: str) -> dict[str, Any]:
+    from sim.replay import SimulationError
+
+    try:
+        with _progress() as progress:
+            report = experiment(**options, progress=progress)
+    except SimulationError as error:
+        raise click.ClickException(f"The simulation found a fault: {error}") from None
+    except ValueError as error:
+        raise Complaint(f"This cannot be simulated: {error}", "See: peer sim --help") from None
+    except KeyboardInterrupt:
+        raise Complaint("Interrupted.", "Fewer --peers take less time.") from None
+    show(report, output=output, table=_tables(report))
+    return report
+
+
+def _tables(report: dict[str, Any]) -> str:
+    """The facts of a report; if it holds several runs, each under the loss that it had."""
+    runs = report.get("runs")
+    if not runs:
+        return facts(report)
+    return "\n\n".join(facts(run) for run in runs)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar for a person who waits; nothing for a pipe. On stderr: stdout is for the result."""
+    if not sys.stderr.isatty():
+        yield lambda share, phrase: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda share, phrase: bar.update(task, completed=share, description=phrase)
