@@ -17,10 +17,14 @@ Pure. Rejected: adding up counters on the way (every duplicate counts twice); pu
 message loses mass); HyperLogLog (counts, but cannot add up capacities or forget the dead).
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import compress
+from math import inf
+from operator import gt
 from typing import Annotated, Final
 
 from overlay.ids import PeerId, to_bytes
@@ -58,7 +62,7 @@ class Member:
         """Newer word wins. Of the same word the older age: an echo must not make it look fresh."""
         if self.version != other.version:
             return self.version > other.version
-        return self._tie() < other._tie()
+        return self is not other and self._tie() < other._tie()
 
     def _tie(self) -> tuple[float, int, int, bool]:
         # Beyond the age, only a liar gives two words one version; all then settle on the same.
@@ -66,87 +70,99 @@ class Member:
 
 
 class Sample:
-    """The `most` members of smallest rank, the newest word of each."""
+    """The `most` members of smallest rank, the newest word of each.
 
-    __slots__ = ("_ceiling", "_highest", "_members", "_most", "_refilled_by_s")
+    Three columns, sorted by rank: gossip sends two of them as they are, and compares them with another's in C.
+    """
+
+    __slots__ = ("_ceiling", "_most", "_refilled_by_s", "oldest_s", "ranks", "versions", "words")
 
     def __init__(self, most: int, members: Iterable[Member] = ()) -> None:
+        self.ranks: tuple[int, ...] = ()
+        """Who is inside. Made anew when that changes, which is seldom, so messages can share it."""
+        self.versions: list[int] = []
+        self.words: list[Member] = []
         self._most = most
-        self._members: dict[PeerId, Member] = {}
-        self._highest = _HASHES
-        """When full: the largest rank inside. Whoever is above is turned away by one comparison."""
+        self.oldest_s = inf
+        """Up to here `forget_older` has nothing to do: most of the time nobody can have aged out."""
         self._ceiling: int | None = None
-        """After deaths in a full sample: the rank up to which we still know everybody, until others fill
-        it."""
+        """After deaths in a full sample: the rank up to which we still know everybody, until others fill it."""
         self._refilled_by_s = 0.0
         for member in members:
             self.add(member)
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.words)
 
     def __iter__(self) -> Iterator[Member]:
-        return iter(self._members.values())
-
-    def __contains__(self, peer: PeerId) -> bool:
-        return peer in self._members
+        return iter(self.words)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sample) and (self._most, self._members) == (other._most, other._members)
+        return isinstance(other, Sample) and (self._most, self.words) == (other._most, other.words)
 
     __hash__ = None  # type: ignore[assignment]
 
     def get(self, peer: PeerId) -> Member | None:
-        return self._members.get(peer)
+        place = rank(peer)
+        at = bisect_left(self.ranks, place)
+        return self.words[at] if at < len(self.ranks) and self.ranks[at] == place else None
 
     def add(self, member: Member) -> bool:
         """Take a member's word, if it belongs here and is news. Returns whether it was."""
-        known = self._members.get(member.peer)
-        if known is not None:
-            if not member.supersedes(known):
-                return False
-            self._members[member.peer] = member
-            return True
-        is_full = len(self._members) >= self._most
-        if is_full and rank(member.peer) > self._highest:
+        place, ranks = rank(member.peer), self.ranks
+        at = bisect_left(ranks, place)
+        if at == self._most:
             return False
-        if is_full:
-            del self._members[max(self._members, key=rank)]
-        self._members[member.peer] = member
-        self._measure()
+        if at == len(ranks) or ranks[at] != place:
+            self._insert(at, place, member)
+        elif member.version > self.versions[at] or member.supersedes(self.words[at]):
+            self.words[at] = member
+            self.versions[at] = member.version
+        else:
+            return False
+        if member.said_s < self.oldest_s:
+            self.oldest_s = member.said_s
         return True
 
-    def _measure(self) -> None:
-        if len(self._members) < self._most:
-            self._highest = _HASHES
-        else:
-            self._highest = max(map(rank, self._members))
+    def _insert(self, at: int, place: int, member: Member) -> None:
+        ranks = (*self.ranks[:at], place, *self.ranks[at:])
+        self.words.insert(at, member)
+        self.versions.insert(at, member.version)
+        if len(ranks) > self._most:
+            ranks = ranks[:-1]
+            del self.words[-1], self.versions[-1]
+        if len(ranks) == self._most:
             self._ceiling = None
+        self.ranks = ranks
 
     def forget_older(self, said_s: float) -> None:
         """Drop whose last word is older than that."""
+        if said_s <= self.oldest_s:
+            return
         if self._ceiling is not None and said_s > self._refilled_by_s:
             self._ceiling = None  # nobody came to fill it: the zone is as small as it looks
-        silent = [member.peer for member in self._members.values() if member.said_s < said_s]
-        if not silent:
-            return
-        if len(self._members) >= self._most:
-            # A full sample that loses one is no zone of K - 1: its other peers are merely not heard of yet.
-            self._ceiling = self._highest
-            self._refilled_by_s = max(member.said_s for member in self._members.values())
-        for peer in silent:
-            del self._members[peer]
-        self._measure()
+        kept = [it for it in self.words if it.said_s >= said_s]
+        if len(kept) < len(self.words):
+            if len(self.words) == self._most:
+                # A full sample that loses one is no zone of K - 1: its other peers are merely not heard of yet.
+                self._ceiling = self.ranks[-1]
+                self._refilled_by_s = max(it.said_s for it in self.words)
+            self.words = kept
+            self.ranks = tuple(rank(it.peer) for it in kept)
+            self.versions = [it.version for it in kept]
+        self.oldest_s = min((it.said_s for it in kept), default=inf)
+        if self._ceiling is not None:
+            self.oldest_s = min(self.oldest_s, self._refilled_by_s)
 
     @property
     def count(self) -> float:
         """How many peers the sample stands for."""
         if self._ceiling is not None:
-            below = sum(1 for peer in self._members if rank(peer) <= self._ceiling)
-            return max(float(len(self._members)), below * _HASHES / (self._ceiling + 1))
-        if len(self._members) < self._most:
-            return float(len(self._members))
-        return max(float(self._most), (self._most - 1) * _HASHES / (self._highest + 1))
+            below = bisect_right(self.ranks, self._ceiling)
+            return max(float(len(self)), below * _HASHES / (self._ceiling + 1))
+        if len(self) < self._most:
+            return float(len(self))
+        return max(float(self._most), (self._most - 1) * _HASHES / (self.ranks[-1] + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +173,10 @@ class ZoneTotals:
     slots: float
     slots_used: float
     schedulers: tuple[PeerId, ...]
+
+
+_NO_SCHEDULERS: Final = Sample(SCHEDULERS_MAX)
+"""What every zone without schedulers shares. It stays empty."""
 
 
 class ZoneDigest:
@@ -175,7 +195,7 @@ class ZoneDigest:
 
     def __init__(self) -> None:
         self.members = Sample(MEMBERS_MAX)
-        self.schedulers = Sample(SCHEDULERS_MAX)
+        self.schedulers = _NO_SCHEDULERS
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ZoneDigest):
@@ -186,22 +206,46 @@ class ZoneDigest:
 
     def words(self) -> tuple[Member, ...]:
         """All that is said here, each word once."""
-        if not len(self.schedulers):
-            return tuple(self.members)
         return (*self.members, *(it for it in self.schedulers if self.members.get(it.peer) != it))
 
     def __bool__(self) -> bool:
         return bool(len(self.members) or len(self.schedulers))
 
     def add(self, member: Member) -> bool:
+        if not member.is_scheduler:
+            return self.members.add(member)
         is_news = self.members.add(member)
+        if self.schedulers is _NO_SCHEDULERS:
+            self.schedulers = Sample(SCHEDULERS_MAX)
         # The two samples never look at each other here: only so do merges commute.
-        return (member.is_scheduler and self.schedulers.add(member)) or is_news
+        return self.schedulers.add(member) or is_news
 
     def merge(self, other: "ZoneDigest") -> None:
         """Become the digest of both."""
         for member in other.words():
             self.add(member)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Who is inside, in the order of `versions`. Who is in both samples is named twice."""
+        # Members last: of a peer that is no scheduler any more they have the newer word.
+        return self.schedulers.ranks + self.members.ranks
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        return tuple(self.schedulers.versions + self.members.versions)
+
+    def newer_than(self, ranks: tuple[int, ...], versions: tuple[int, ...]) -> tuple[Member, ...]:
+        """Our words that are news to whoever has these `versions` of the members of these `ranks`."""
+        schedulers, members = self.schedulers, self.members
+        words = schedulers.words + members.words
+        if len(versions) == len(words) and ranks == schedulers.ranks + members.ranks:
+            newer = compress(words, map(gt, schedulers.versions + members.versions, versions))
+        else:
+            known = dict(zip(ranks, versions, strict=False))
+            newer = compress(words, [known.get(rank(it.peer), -1) < it.version for it in words])
+        # One word in both samples is one object.
+        return tuple(newer) if schedulers is _NO_SCHEDULERS else tuple({id(it): it for it in newer}.values())
 
     def newest(self, peer: PeerId) -> Member | None:
         """The newest word of a peer in either sample."""

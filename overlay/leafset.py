@@ -77,6 +77,14 @@ class LeafSet:
             return contact.boot_ms > known.boot_ms
         return self.would_take(contact.peer) and contact.peer != self._me
 
+    def missing(self, contacts: Iterable[Contact]) -> list[Contact]:
+        """Those of `contacts` that would be here if all of them lived: newcomers, and later lives of leaves."""
+        lacking = {contact.peer ^ self._me: contact for contact in contacts if self.lacks(contact)}
+        if not lacking:
+            return []
+        nearest = sorted({*self._distances, *lacking})[: self._size]
+        return [lacking[distance] for distance in nearest if distance in lacking]
+
     def settle(self) -> None:
         """The holes have been filled as well as anybody knows: what is here now is exact again."""
         self._limit = None

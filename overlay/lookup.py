@@ -39,7 +39,7 @@ class Lookup:
 
     def __init__(self, key: Key, *, width: int, me: PeerId, seeds: Iterable[Contact], parallel: int = PARALLEL_ASKS):
         self.key = key
-        self._width = width
+        self.width = width
         self._me = me
         self._parallel = parallel
         self._contacts: dict[PeerId, Contact] = {}
@@ -57,7 +57,7 @@ class Lookup:
         key, stages = self.key, self._stages
         live = [peer for peer in self._contacts if stages[peer] is not _Stage.SILENT]
         live.sort(key=lambda peer: peer ^ key)
-        return live[: self._width]
+        return live[: self.width]
 
     def next(self) -> list[Contact]:
         """Whom to ask now. They count as asked until `on_found` or `on_silent` tells of them."""

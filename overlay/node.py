@@ -14,6 +14,7 @@ from typing import Any
 from overlay.contact import Contact
 from overlay.directory import DIRECTORY_EVENTS, DIRECTORY_MESSAGES, Directory
 from overlay.effects import (
+    Answer,
     Confirmed,
     Departed,
     Effects,
@@ -35,7 +36,9 @@ from overlay.messages.joining import Leaving
 from overlay.messages.probing import Ack, Nack, Ping, PingRequest, Rumour, Rumours
 from overlay.messages.routing import Forward, HopTaken, RouteEnded
 from overlay.neighbourhood import neighbourhood
-from overlay.prober import PROBE_EVENTS, Prober, ProbeSettings, Slept
+from overlay.probe_events import PROBE_EVENTS, Slept
+from overlay.probe_settings import ProbeSettings
+from overlay.prober import Prober
 from overlay.records import record_key
 from overlay.routing import Router, Upcall
 from overlay.settings import Settings
@@ -77,6 +80,7 @@ class OverlayNode:
             rng=rng,
             upcalls={JOIN: self._joiner, **(upcalls or {})},
             is_ready=lambda: self._joiner.is_member,
+            search=lambda key, now: self._upkeep.find(key, now, width=1),
         )
         self._joiner.attach(self._router)
         self._upkeep = Upkeep(
@@ -123,6 +127,7 @@ class OverlayNode:
             self._messages |= machine.messages
             self._wakes |= machine.events
         self._reactions: dict[type, OnEvent] = {
+            Answer: self._on_answer,
             Announcing: self._on_announcing,
             Joined: self._on_joined,
             Suspected: self._on_suspected,
@@ -205,7 +210,8 @@ class OverlayNode:
         """The connection to a peer broke ("closed") or could not be made ("refused"): a hint, not a verdict."""
         effects = self.prober.link_lost(peer, reason, now)
         if reason == "refused":
-            effects = effects + self._upkeep.refused(peer, now) + self._joiner.refused(peer, now)
+            for machine in (self._upkeep, self._joiner, self._router):
+                effects = effects + machine.refused(peer, now)
         return self._react(effects, now)
 
     # How the machines hear of one another.
@@ -241,6 +247,9 @@ class OverlayNode:
         if change is None:
             return []
         return self._leaves_changed(change, now) + self._upkeep.leaf_lost(contact, now, was_dead=was_dead)
+
+    def _on_answer(self, effect: Answer, now: float) -> Effects:
+        return self._react(self._router.found(effect.request, now), now)
 
     def _on_announcing(self, effect: Announcing, now: float) -> Effects:
         """Whoever hears our announcement probes us, so we must answer before we are quite a member."""

@@ -24,7 +24,6 @@ for all watchers together already probe a peer about once a period); accepting a
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -42,9 +41,12 @@ from overlay.messages.probing import (
     Rumour,
     Rumours,
 )
+from overlay.probe_events import JudgeDue, ProbeDue, ProbeEvent, ProbeTick, RelayDue, RumourTick, Slept
+from overlay.probe_settings import ProbeSettings
 from overlay.rumours import RumourQueue, times_to_tell
 from overlay.suspicion import WITNESSES_ENOUGH, Suspicion, Wait, wait_for
 from overlay.vitals import Vitals
+from overlay.watched import Relay, Trial, Watched
 
 RELAYS_MAX = 64
 """Pings under way for others. Beyond it requests go unanswered: the asker counts a missing nack, no more."""
@@ -54,144 +56,6 @@ GONE_MAX = 64
 """Confirmed or departed peers that we remember, to tell them so if they come back. The oldest makes room."""
 GONE_PING_TICKS = 16
 """Every so many periods we ping one confirmed peer: after a partition somebody must speak first."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeSettings:
-    period_s: float = 1.0
-    """Pause between two probes. Detection without a hint takes about one period, since all watchers of a peer
-    together probe it once in each; traffic is two messages a period, whatever the size of the ring."""
-
-    timeout_min_s: float = 0.2
-    """An ack has at least this long: a garbage collection or a waking radio must not look like death."""
-
-    timeout_max_s: float = 0.5
-    """An ack has at most this long, and this long while the round-trip time is unknown. Between the bounds:
-    smoothed RTT + 4 * its mean deviation (as TCP does). A later ack still counts, it only costs helpers."""
-
-    indirect_timeout_s: float = 0.8
-    """How long the helpers have together: two far round trips. Half of it if the peer refused us."""
-
-    helpers: int = 3
-    """Peers asked to ping for us. At loss p a probe fails wrongly with (1 - (1-p)^2) * (1 - (1-p)^4)^helpers:
-    0.06 % at 5 % and 7 % at 20 % loss with three; each helper costs four messages per failed direct probe."""
-
-    suspicion_min_periods: float = 2.0
-    """Shortest wait between suspicion and confirmation: this * max(1, log10(n)) * period, n = watched peers
-    and ourselves; 2.6 s for n = 20. Then two probes of our own and one of each of two others have failed, and
-    nothing of the accused was heard in that time. At 5 % loss: 0.0006^4 = 10^-13 a suspicion; at 20 %:
-    0.07^4 = 3 * 10^-5. Shorter repairs the ring sooner, and takes pauses of a busy device for death."""
-
-    suspicion_max_factor: float = 6.0
-    """Longest wait (no other witness) over the shortest: 15.6 s for n = 20. It must outlast any passing fault
-    of our own link; a peer that nobody else watches stays so long in our leaf set after its death."""
-
-    gossip_period_s: float = 0.2
-    """Pause between two rounds of rumours, if there are any. Each triples (`gossip_fanout`) who knows."""
-
-    gossip_fanout: int = 3
-    """Peers told in one round: with 3, about (1 + 3 * (1 - loss))^rounds know it, 24 after three or four."""
-
-    tell_multiplier: int = 4
-    """A rumour is told this * ceil(log10(audience + 1)) times by each to whom it is news: 8 times among 20.
-    Fewer may leave someone out (who then finds out by its own probes); more repeats what is known."""
-
-    late_s: float = 0.2
-    """A timer that comes later than this shows that we are slow: its probe gets the time once more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slept:
-    """We did not run for so long that others may have confirmed us: join again."""
-
-    seconds: float
-
-
-class ProbeEvent:
-    """The events that a `Prober` asks back through `Later`: hand each of them to `wake`."""
-
-    __slots__ = ()
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeTick(ProbeEvent):
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeDue(ProbeEvent):
-    at: float
-    nonce: int
-
-
-@dataclass(frozen=True, slots=True)
-class RelayDue(ProbeEvent):
-    at: float
-    nonce: int
-
-
-@dataclass(frozen=True, slots=True)
-class RumourTick(ProbeEvent):
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeDue(ProbeEvent):
-    at: float
-    peer: PeerId
-
-
-PROBE_EVENTS = (ProbeTick, ProbeDue, RelayDue, RumourTick, JudgeDue)
-
-
-class _Watched:
-    """What we know of one peer that we probe."""
-
-    __slots__ = ("contact", "incarnation", "judge_at", "left", "rtt_dev_s", "rtt_s", "said", "suspicion",
-                 "trial", "vitals")  # fmt: skip
-
-    def __init__(self, contact: Contact) -> None:
-        self.contact = contact
-        self.incarnation = 0
-        self.vitals: Vitals | None = None
-        self.rtt_s: float | None = None
-        self.rtt_dev_s = 0.0
-        self.trial: _Trial | None = None
-        self.suspicion: Suspicion | None = None
-        self.said = False
-        """Have we said `Suspected`? Then we owe a `Trusted` or a verdict."""
-        self.left = False
-        """Does somebody say that it left on purpose? Then one failed probe of our own is enough."""
-        self.judge_at = 0.0
-
-
-class _Trial:
-    """One probe under way."""
-
-    __slots__ = ("due", "extended", "helpers", "nacks", "nonce", "refused", "sent_at", "watched")
-
-    def __init__(self, nonce: int, watched: _Watched, now: float) -> None:
-        self.nonce = nonce
-        self.watched = watched
-        self.sent_at = now
-        self.due = now
-        self.extended = False
-        self.refused = False
-        self.helpers: list[PeerId] | None = None
-        """Asked, and not heard from yet. None while only we ask."""
-        self.nacks = 0
-
-
-class _Relay:
-    """One ping that we send for somebody else."""
-
-    __slots__ = ("asker", "asker_nonce", "target")
-
-    def __init__(self, asker: Contact, asker_nonce: int, target: PeerId) -> None:
-        self.asker = asker
-        self.asker_nonce = asker_nonce
-        self.target = target
 
 
 def _life(contact: Contact, incarnation: int) -> tuple[int, int]:
@@ -224,13 +88,13 @@ class Prober:
         self.incarnation = 0
         self.awareness = Awareness()
         self._running = False
-        self._watched: dict[PeerId, _Watched] = {}
-        self._suspects: dict[PeerId, _Watched] = {}
+        self._watched: dict[PeerId, Watched] = {}
+        self._suspects: dict[PeerId, Watched] = {}
         self._round: list[PeerId] = []
         self._round_next = 0
         self._ticks = 0
-        self._trials: dict[int, _Trial] = {}
-        self._relays: dict[int, _Relay] = {}
+        self._trials: dict[int, Trial] = {}
+        self._relays: dict[int, Relay] = {}
         self._gone: dict[PeerId, Rumour] = {}
         self._guests: dict[PeerId, Vitals] = {}
         self._rumours = RumourQueue()
@@ -304,7 +168,7 @@ class Prober:
         peer = contact.peer
         known = self._watched.get(peer)
         if known is None:
-            watched = self._watched[peer] = _Watched(contact)
+            watched = self._watched[peer] = Watched(contact)
             watched.vitals = self._guests.pop(peer, None)
             gone = self._gone.pop(peer, None)
             if gone is not None and not contact.supersedes(gone.contact):
@@ -395,7 +259,7 @@ class Prober:
         if self._gone and self._ticks % GONE_PING_TICKS == 0:
             self._ping_a_grave(effects)
 
-    def _next_in_round(self) -> _Watched | None:
+    def _next_in_round(self) -> Watched | None:
         while self._watched:
             if self._round_next >= len(self._round):
                 self._round = list(self._watched)
@@ -498,7 +362,7 @@ class Prober:
             watched = self._watched.get(target.peer)
             timeout_s = self._settings.timeout_max_s if watched is None else self._timeout_s(watched)
             self._nonce += 1
-            self._relays[self._nonce] = _Relay(sender, request.nonce, target.peer)
+            self._relays[self._nonce] = Relay(sender, request.nonce, target.peer)
             rumours = self._rumours.take(RUMOURS_MAX, times=self._times_to_tell)
             ping = Ping(self._nonce, self.incarnation, self._vitals(), False, rumours)
             effects.append(Send(target, ping))
@@ -519,14 +383,14 @@ class Prober:
 
     # Probes.
 
-    def _timeout_s(self, watched: _Watched) -> float:
+    def _timeout_s(self, watched: Watched) -> float:
         settings = self._settings
         if watched.rtt_s is None:
             return settings.timeout_max_s
         usual_s = watched.rtt_s + 4.0 * watched.rtt_dev_s
         return min(settings.timeout_max_s, max(settings.timeout_min_s, usual_s))
 
-    def _measure(self, watched: _Watched, rtt_s: float) -> None:
+    def _measure(self, watched: Watched, rtt_s: float) -> None:
         if watched.rtt_s is None:
             watched.rtt_s, watched.rtt_dev_s = rtt_s, rtt_s / 2.0
         else:
@@ -536,10 +400,10 @@ class Prober:
         if self.on_rtt is not None:
             self.on_rtt(watched.contact.peer, rtt_s)
 
-    def _probe(self, watched: _Watched, now: float, effects: Effects, *, ping: bool = True) -> _Trial:
+    def _probe(self, watched: Watched, now: float, effects: Effects, *, ping: bool = True) -> Trial:
         """Start a probe. Without `ping` its direct part is known to fail: the caller asks the helpers."""
         self._nonce += 1
-        trial = _Trial(self._nonce, watched, now)
+        trial = Trial(self._nonce, watched, now)
         watched.trial = self._trials[self._nonce] = trial
         if ping:
             rumours = self._rumours.take(RUMOURS_MAX, times=self._times_to_tell)
@@ -552,11 +416,11 @@ class Prober:
             self._give_time(trial, self._timeout_s(watched), now, effects)
         return trial
 
-    def _give_time(self, trial: _Trial, timeout_s: float, now: float, effects: Effects) -> None:
+    def _give_time(self, trial: Trial, timeout_s: float, now: float, effects: Effects) -> None:
         trial.due = now + timeout_s * self.awareness.factor
         effects.append(Later(trial.due, ProbeDue(trial.due, trial.nonce)))
 
-    def _ask_helpers(self, trial: _Trial, now: float, effects: Effects) -> None:
+    def _ask_helpers(self, trial: Trial, now: float, effects: Effects) -> None:
         settings, target = self._settings, trial.watched.contact
         draw = self._rng.sample(list(self._watched), min(len(self._watched), settings.helpers + 3))
         helpers = [peer for peer in draw if peer != target.peer and peer not in self._suspects]
@@ -569,11 +433,11 @@ class Prober:
             share = 0.5 if trial.refused else 1.0
             self._give_time(trial, settings.indirect_timeout_s * share, now, effects)
 
-    def _end(self, trial: _Trial) -> None:
+    def _end(self, trial: Trial) -> None:
         trial.watched.trial = None
         del self._trials[trial.nonce]
 
-    def _fail(self, trial: _Trial, now: float, effects: Effects) -> None:
+    def _fail(self, trial: Trial, now: float, effects: Effects) -> None:
         """Nobody reached it. Whose fault is that?"""
         assert trial.helpers is not None
         self._end(trial)
@@ -606,7 +470,7 @@ class Prober:
             max_factor=settings.suspicion_max_factor,
         )
 
-    def _suspect(self, watched: _Watched, now: float) -> Suspicion:
+    def _suspect(self, watched: Watched, now: float) -> Suspicion:
         suspicion = watched.suspicion = Suspicion(
             self._me.peer,
             incarnation=watched.incarnation,
@@ -619,7 +483,7 @@ class Prober:
         return suspicion
 
     def _after_witness(
-        self, watched: _Watched, before: tuple[PeerId, ...], now: float, effects: Effects
+        self, watched: Watched, before: tuple[PeerId, ...], now: float, effects: Effects
     ) -> None:
         """Somebody may have joined the witnesses: spread that, and see whether the case is ripe."""
         suspicion = watched.suspicion
@@ -630,12 +494,12 @@ class Prober:
             self._judge_later(watched, suspicion.deadline, now, effects)
         self._judge(watched, now, effects)
 
-    def _judge_later(self, watched: _Watched, at: float, now: float, effects: Effects) -> None:
+    def _judge_later(self, watched: Watched, at: float, now: float, effects: Effects) -> None:
         watched.judge_at = at
         if at > now:  # else the case is judged at once; a timer of the past would look like a late one
             effects.append(Later(at, JudgeDue(at, watched.contact.peer)))
 
-    def _judge(self, watched: _Watched, now: float, effects: Effects) -> None:
+    def _judge(self, watched: Watched, now: float, effects: Effects) -> None:
         suspicion = watched.suspicion
         assert suspicion is not None
         left = watched.left and watched.said
@@ -662,7 +526,7 @@ class Prober:
             if watched.trial is not None:
                 self._end(watched.trial)
 
-    def _alive(self, watched: _Watched, effects: Effects) -> None:
+    def _alive(self, watched: Watched, effects: Effects) -> None:
         """It has shown itself: end the probe and the case against it."""
         if watched.trial is not None:
             self._end(watched.trial)
@@ -670,7 +534,7 @@ class Prober:
         if watched.suspicion is not None:
             self._acquit(watched, effects)
 
-    def _acquit(self, watched: _Watched, effects: Effects) -> None:
+    def _acquit(self, watched: Watched, effects: Effects) -> None:
         watched.suspicion = None
         watched.left = False
         self._suspects.pop(watched.contact.peer, None)
@@ -679,7 +543,7 @@ class Prober:
             watched.said = False
             effects.append(Trusted(watched.contact))
 
-    def _reborn(self, watched: _Watched, contact: Contact, effects: Effects) -> None:
+    def _reborn(self, watched: Watched, contact: Contact, effects: Effects) -> None:
         """The peer restarted: what we held against its former life is void."""
         watched.contact = contact
         watched.incarnation = 0
@@ -771,7 +635,7 @@ class Prober:
         self._tell("alive", contact, incarnation, (), now, effects)
 
     def _hear_bad(
-        self, sender: Contact, watched: _Watched, rumour: Rumour, now: float, effects: Effects
+        self, sender: Contact, watched: Watched, rumour: Rumour, now: float, effects: Effects
     ) -> None:
         """Somebody says that a peer we watch is silent, dead or gone. Only its own farewell is final."""
         if _life(rumour.contact, rumour.incarnation) < _life(watched.contact, watched.incarnation):

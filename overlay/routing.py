@@ -1,7 +1,8 @@
 """Carry a message to the owner of a key, one acknowledged hop at a time, and record the way it took.
 
 Every hop hands on to somebody strictly nearer, so a route cannot loop. A hop that gets no acknowledgement tries
-another contact, and only the origin gives up: it asks again, by then with a repaired view.
+another contact, and only the origin gives up: it asks again, by then with a repaired view. Nobody claims a key that
+its leaf set does not cover before it has searched for somebody nearer.
 
 On every peer of the way an *upcall* sees the message pass: it may note it, change what it carries, or take it
 from the road. That is how JOINs of an app's sources will meet, and how a joining peer collects its routing table.
@@ -105,6 +106,7 @@ class Router:
         rng: random.Random,
         upcalls: Mapping[str, Upcall],
         is_ready: Callable[[], bool],
+        search: Callable[[Key, float], tuple[int, Effects]],
     ) -> None:
         self._me = me
         self._view = view
@@ -112,6 +114,8 @@ class Router:
         self._rng = rng
         self._upcalls = upcalls
         self._is_ready = is_ready
+        self._search = search
+        self._searching: dict[int, tuple[Forward, bool]] = {}
         self._handovers: dict[int, _Handover] = {}
         self._requests: dict[int, _Request] = {}
         self._seen: OrderedDict[tuple[PeerId, int, int], None] = OrderedDict()
@@ -177,15 +181,30 @@ class Router:
             self._seen.popitem(last=False)
         return False
 
-    def _advance(self, message: Forward, now: float) -> Effects:
-        """Let the upcall see it, then hand it on, or end its way here."""
+    def found(self, request: int, now: float) -> Effects:
+        """A search of ours is over. If it served a message, its view of who is nearer is better now."""
+        searching = self._searching.pop(request, None)
+        if searching is None:
+            return []
+        message, has_passed = searching
+        return self._advance(message, now, has_searched=True, has_passed=has_passed)
+
+    def _advance(
+        self, message: Forward, now: float, *, has_searched: bool = False, has_passed: bool = False
+    ) -> Effects:
+        """Let the upcall see it, unless it has, then hand it on, or end its way here."""
         if len(message.route) >= ROUTE_HOPS_MAX - 1:
             return []
         silent = _never_to(message)
         next_hop = self._view.next_hop(message.key, silent)
+        if next_hop is None and not has_searched and not self._view.leaves.covers(message.key):
+            # We know nobody nearer, but cannot know that there is nobody: ask before we claim the key.
+            request, effects = self._search(message.key, now)
+            self._searching[request] = (message, has_passed)
+            return effects
         upcall = self._upcalls.get(message.kind)
-        effects: Effects = []
-        if upcall is not None:
+        effects = []
+        if upcall is not None and not has_passed:
             payload, effects = upcall.passing(message, next_hop, now)
             if payload is None:
                 return effects + self._end(message, now, upcall)
@@ -198,13 +217,15 @@ class Router:
     def _hand_over(
         self, message: Forward, to: Contact, now: float, *, attempts: int, silent: frozenset[PeerId]
     ) -> Effects:
-        rtt_s = self._view.facts.rtt_s(to.peer)
         hop_nonce = self._rng.getrandbits(64)
         here = Hop(self._me, self._rtt_us(to.peer))
         self._handovers[hop_nonce] = _Handover(message, to, now, attempts, silent)
         sent = replace(message, hop_nonce=hop_nonce, route=(*message.route, here))
-        wait_s = max(self._settings.hop_timeout_s, 4 * rtt_s)
-        return [Send(to, sent), Later(now + wait_s, _HopDue(hop_nonce))]
+        return [Send(to, sent), Later(now + self._hop_wait_s(to.peer), _HopDue(hop_nonce))]
+
+    def _hop_wait_s(self, peer: PeerId) -> float:
+        facts, least_s = self._view.facts, self._settings.hop_timeout_s
+        return max(least_s, 4 * facts.rtt_s(peer)) if facts.is_measured(peer) else least_s
 
     def _rtt_us(self, peer: PeerId) -> int:
         facts = self._view.facts
@@ -215,6 +236,11 @@ class Router:
         if handover is not None and handover.to.peer == sender.peer:
             self._view.facts.measured(sender.peer, now - handover.sent_at)
         return []
+
+    def refused(self, peer: PeerId, now: float) -> Effects:
+        """Nobody listens at that peer's address: do not wait for it."""
+        waiting = [nonce for nonce, handover in self._handovers.items() if handover.to.peer == peer]
+        return [effect for nonce in waiting for effect in self._on_hop_due(_HopDue(nonce), now)]
 
     def _on_hop_due(self, event: _HopDue, now: float) -> Effects:
         handover = self._handovers.pop(event.hop_nonce, None)
@@ -229,7 +255,7 @@ class Router:
             # The last hop has no substitute: whoever owns the key owns it until it is confirmed dead.
             another = self._view.next_hop(handover.message.key, _never_to(handover.message))
         if another is None:
-            return self._end(handover.message, now, self._upcalls.get(handover.message.kind))
+            return self._advance(handover.message, now, has_passed=True)
         return self._hand_over(handover.message, another, now, attempts=handover.attempts + 1, silent=silent)
 
     def _end(self, message: Forward, now: float, upcall: Upcall | None) -> Effects:

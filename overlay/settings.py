@@ -30,7 +30,7 @@ class Settings:
     """Sends of one routed message by its origin before the caller hears that it failed."""
 
     ask_timeout_s: float = 1.0
-    """How long a question (FindNode, Announce) may stay unanswered before it counts as silence."""
+    """How long a question (FindNode, Announce) may stay unanswered; a repeated FindNode gets as much more each time."""
 
     ask_attempts: int = 3
     """Unanswered questions before a leaf-set candidate is passed over: at 20 % loss, 5 in 100 are, and the

@@ -28,6 +28,17 @@ _LOWEST = Key(0)
 
 
 class Shelf:
+    __slots__ = (
+        "_by_key",
+        "_expiries",
+        "_me",
+        "_of_publisher",
+        "_per_key_max",
+        "_per_publisher_max",
+        "_records_max",
+        "_size",
+    )
+
     def __init__(self, me: PeerId, *, records_max: int, per_publisher_max: int, per_key_max: int) -> None:
         self._me = me
         self._records_max = records_max

@@ -12,7 +12,8 @@ Measured on loopback, 1 MiB bodies, two processes, MB per CPU-second of the send
 
 Promises: `receive_exactly_into` fills the view or raises; `send_buffers` sends all or raises. After any
 exception, or a cancellation in the middle, the stream is only good for closing. One task may receive while
-another sends. Neither starves other tasks: each call is one scheduling point at least.
+another sends. Neither starves other tasks: each call is one scheduling point at least. To make a stream of a
+socket whose far end has hung up already is an `OSError`, and the socket is still the caller's to close.
 
 Rejected: `trio.SSLStream`, which copies everything through two memory BIOs (see above).
 """
@@ -43,7 +44,7 @@ class StreamBrokenError(Exception):
 
 
 class Stream(Protocol):
-    """What `connections_trio.py` needs of a stream."""
+    """What `connection_trio.py` needs of a stream."""
 
     async def receive_exactly_into(self, view: memoryview) -> None:
         """Fill `view`; `StreamBrokenError` if the stream ends before."""
@@ -115,6 +116,7 @@ class TlsStream:
     def __init__(self, sock: stdlib_socket.socket, context: ssl.SSLContext, *, is_server: bool) -> None:
         sock.setblocking(False)
         _tune(sock)
+        sock.getpeername()  # if it is not connected any more, `wrap_socket` would fail and keep the socket
         self._sock = context.wrap_socket(sock, server_side=is_server, do_handshake_on_connect=False)
 
     async def handshake(self) -> None:

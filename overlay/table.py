@@ -23,10 +23,11 @@ CHALLENGE_PAUSE_S = 60.0
 class Cell(KBucket):  # type: ignore[misc]  # kademlia ships no types
     """A few peers with one prefix, least recently seen first."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, now: float) -> None:
         super().__init__(0, 0, size, replacementNodeFactor=1)
+        self.touch_last_updated(now)
 
-    def touch_last_updated(self, now: float = float("-inf")) -> None:
+    def touch_last_updated(self, now: float = 0.0) -> None:
         self.last_updated = now
 
     def contacts(self) -> list[Contact]:
@@ -62,13 +63,13 @@ class Table:
         slot = self._slot(contact.peer)
         cell = self._cells.get(slot)
         if cell is None:
-            cell = self._cells[slot] = Cell(self._cell_size)
+            cell = self._cells[slot] = Cell(self._cell_size, now)
         if cell.add_node(contact):
             self._known[contact.peer] = contact
             return None
         return cell.oldest_to_challenge(now)
 
-    def hear_of(self, contacts: Iterable[Contact]) -> None:
+    def hear_of(self, contacts: Iterable[Contact], now: float) -> None:
         """Take contacts that somebody else named where there is room: hearsay never displaces anyone.
 
         Nine of ten are known already, and a join brings hundreds: hence the one flat loop.
@@ -87,7 +88,7 @@ class Table:
             slot = row * DIGIT_VALUES + ((peer >> (ID_BITS - DIGIT_BITS * (row + 1))) & (DIGIT_VALUES - 1))
             cell = cells.get(slot)
             if cell is None:
-                cell = cells[slot] = Cell(size)
+                cell = cells[slot] = Cell(size, now)
             elif len(cell.nodes) >= size:
                 continue
             cell.nodes[contact.id] = contact

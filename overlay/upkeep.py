@@ -32,6 +32,9 @@ LOST_MAX = 32
 RIM = 4
 """Leaves asked after a loss. One would do if it were alive and well-informed; four forgive three."""
 
+WANTED_ELSEWHERE = 12
+"""Contacts asked for near a key that is not ours: enough to fill a cell, or to come nearer in a lookup."""
+
 MEASURED_ALL_FACTOR = 8
 """How much rarer measurements become once every contact has one."""
 
@@ -41,6 +44,7 @@ class _Question:
     """A FindNode on its way. `lookup` is what it serves: a search, or nothing but the view."""
 
     to: Contact
+    key: Key
     asked_at: float
     lookup: int | None
     tries: int
@@ -130,10 +134,16 @@ class Upkeep:
 
     def _ask(self, to: Contact, key: Key, now: float, *, lookup: int | None = None, tries: int = 1) -> Effects:
         nonce = self._rng.getrandbits(64)
-        self._questions[nonce] = _Question(to, now, lookup, tries)
-        wait_s = max(self._settings.ask_timeout_s, 4 * self._view.facts.rtt_s(to.peer) if tries > 1 else 0.0)
-        want = min(2 * self._settings.leaves, CONTACTS_MAX)  # some of those it knows will have died
-        return [Send(to, FindNode(nonce, key, want)), Later(now + wait_s, _QuestionDue(nonce))]
+        self._questions[nonce] = _Question(to, key, now, lookup, tries)
+        wait_s = self._settings.ask_timeout_s * tries  # a peer that is slow rather than dead gets more time
+        return [Send(to, FindNode(nonce, key, self._want(key, lookup))), Later(now + wait_s, _QuestionDue(nonce))]
+
+    def _want(self, key: Key, lookup: int | None) -> int:
+        """How many contacts to ask for. Near ourselves twice the leaf set: some of those named will have died."""
+        if key == self._me.peer:
+            return min(2 * self._settings.leaves, CONTACTS_MAX)
+        width = self._lookups[lookup].width if lookup in self._lookups else 0
+        return min(max(width, WANTED_ELSEWHERE), CONTACTS_MAX)
 
     def _on_find(self, sender: Contact, message: FindNode, now: float) -> Effects:
         want = min(message.want, CONTACTS_MAX)
@@ -150,10 +160,12 @@ class Upkeep:
         view.facts.reported(sender.peer, message.vitals)
         view.table.see(sender, now)
         fresh = view.not_buried(message.contacts, now)
-        view.table.hear_of(fresh)
+        view.table.hear_of(fresh, now)
         if question.lookup is not None and question.lookup in self._lookups:
             self._lookups[question.lookup].on_found(sender.peer, fresh)
             return self._go_on(question.lookup, now)
+        if question.key != self._me.peer or not self._is_member():
+            return []  # while we join, our announcements find out who is near
         effects = self.verify(fresh, now)
         if not self._verifying and not self._damaged:
             view.leaves.settle()
@@ -163,10 +175,8 @@ class Upkeep:
         question = self._questions.pop(event.nonce, None)
         if question is None:
             return []
-        lookup = self._lookups.get(question.lookup) if question.lookup is not None else None
         if question.tries < self._settings.ask_attempts:
-            key = self._me.peer if lookup is None else lookup.key
-            return self._ask(question.to, key, now, lookup=question.lookup, tries=question.tries + 1)
+            return self._ask(question.to, question.key, now, lookup=question.lookup, tries=question.tries + 1)
         return self._give_up(question, now)
 
     def _give_up(self, question: _Question, now: float) -> Effects:
@@ -195,11 +205,10 @@ class Upkeep:
 
     def verify(self, contacts: Iterable[Contact], now: float) -> Effects:
         """Ask those who, by hearsay, belong into our leaf set: their answer puts them there."""
-        lacks, verifying = self._view.leaves.lacks, self._verifying
         effects: Effects = []
-        for contact in self._view.not_buried(contacts, now):
-            if lacks(contact) and contact.peer not in verifying:
-                verifying.add(contact.peer)
+        for contact in self._view.leaves.missing(self._view.not_buried(contacts, now)):
+            if contact.peer not in self._verifying:
+                self._verifying.add(contact.peer)
                 effects += self._ask(contact, self._me.peer, now)
         return effects
 
@@ -280,7 +289,7 @@ class Upkeep:
             effects += self._give_up(self._questions.pop(nonce), now)
         contact = self._view.table.get(peer)
         if contact is not None and peer not in self._view.leaves:
-            self._view.drop(contact)
+            self._view.bury(contact, now)
             effects += self._refill(contact, now)
         return effects
 

@@ -61,7 +61,7 @@ class View:
 
     def hear_of(self, contacts: Iterable[Contact], now: float) -> None:
         """Somebody named these: good for empty places in the table."""
-        self.table.hear_of(self.not_buried(contacts, now))
+        self.table.hear_of(self.not_buried(contacts, now), now)
 
     def not_buried(self, contacts: Iterable[Contact], now: float) -> list[Contact]:
         if not self._graves:
@@ -107,14 +107,13 @@ class View:
 
         The leaf set does not listen: there the prober decides, with witnesses.
         """
+        if contact.peer in self.leaves:
+            return False
         strikes = self._strikes.get(contact.peer, 0) + 1
         if strikes < STRIKES_MAX:
             self._strikes[contact.peer] = strikes
             return False
-        self._strikes.pop(contact.peer, None)
-        self.table.remove(contact.peer)
-        if contact.peer not in self.leaves:
-            self.facts.forget(contact.peer)
+        self.drop(contact)  # and not into a grave: silence may be ours, and others may still name it
         return True
 
     def get(self, peer: PeerId) -> Contact | None:

@@ -10,15 +10,11 @@ from typing import Any
 import trio
 
 from overlay.contact import Contact
-from overlay.facts import RTT_UNKNOWN_S
 from overlay.ids import Key, from_hex, key_of, to_hex
 from overlay.routing import RouteResult
 from peer.complaint import Complaint
 from peer.control_trio import Answers
 from peer.runtime import Runtime
-
-RTTS_UNKNOWN_US = (0, round(RTT_UNKNOWN_S * 1e6))
-"""What a hop records when it has not measured the next one yet; the last hop has no next one."""
 
 
 def answers_of(runtime: Runtime, *, started_s: float) -> Answers:
@@ -129,7 +125,8 @@ async def _route(runtime: Runtime, text: str) -> dict[str, Any]:
                 "peer": to_hex(hop.contact.peer),
                 "zone": hop.contact.zone,
                 "address": hop.contact.address,
-                "rtt_to_next_ms": hop.rtt_us / 1000 if hop.rtt_us not in RTTS_UNKNOWN_US else None,
+                # 0 is a next hop that was not measured yet; the last hop has none.
+                "rtt_to_next_ms": hop.rtt_us / 1000 if hop.rtt_us else None,
             }
             for number, hop in enumerate(result.hops)
         ],

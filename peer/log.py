@@ -5,7 +5,8 @@
 
 A line is made of an `Entry`, and an entry of an effect that a node observed, by a table: what a new kind of
 effect looks like is one line there. Refusals can come as fast as somebody likes to send rubbish, so those of
-one reason are written at most every few seconds, with the number kept back; the counters have them all.
+one reason are written at most every few seconds, with the number kept back; the counters have them all. The
+first is written at once. Links that come and go are bounded so for each device.
 
 Pure but for `Log.write`. Rejected: the `logging` module; levels and handlers for what is one stream of facts.
 """
@@ -16,11 +17,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, Any
 
-from overlay.connections_trio import LinkRefused
 from overlay.contact import Contact
 from overlay.effects import Confirmed, Departed, Joined, LeavesChanged, Refused, Suspected, Trusted
 from overlay.gossip import DenylistChanged
 from overlay.ids import PeerId, short, to_hex
+from overlay.links import LinkDown, LinkMember, LinkRefused, LinkUp
 
 FLOOD_PAUSE_S = 10.0
 FLOODS_MAX = 256
@@ -62,6 +63,29 @@ def _leaves_changed(it: LeavesChanged) -> Entry:
     return Entry("leaves_changed", f"leaf set {' '.join(filter(None, (gained, lost)))}", facts)
 
 
+def _about_device(event: str, contacts: tuple[Contact, ...], before: str, after: str, **more: Any) -> Entry:
+    """About a device, which is named by its first peer. One that flaps is a line now and then."""
+    first, *others = contacts
+    known = {"peers": [to_hex(each.peer) for each in contacts], "address": first.address, "zone": first.zone}
+    name = f"peer {short(first.peer)}" + (f" and {len(others)} more of its device" if others else "")
+    return Entry(event, f"{before}{name}{after}, {_place(first)}", known | more, flood=f"{event} {first.peer}")
+
+
+def _link_up(it: LinkUp) -> Entry:
+    before, after = ("connected to ", "") if it.is_dialled else ("", " connected to us")
+    return _about_device("link_up", it.contacts, before, after, dialled=it.is_dialled, member=it.is_member)
+
+
+def _link_down(it: LinkDown) -> Entry:
+    after = " in good order" if it.reason == "goodbye" else f": {it.reason}"
+    return _about_device("link_down", it.contacts, "disconnected from ", after, reason=it.reason)
+
+
+def _link_member(it: LinkMember) -> Entry:
+    after = " is in the ring now" if it.is_member else " is out of the ring now"
+    return _about_device("link_member", it.contacts, "", after, member=it.is_member)
+
+
 def _link_refused(it: LinkRefused) -> Entry:
     facts = {"address": it.address, "reason": it.reason, "detail": it.detail}
     why = f"{it.reason}, {it.detail}" if it.detail else it.reason
@@ -87,6 +111,9 @@ ENTRIES: dict[type, Callable[[Any], Entry]] = {
         {"reason": it.reason, "sender": to_hex(it.sender)},
         flood=it.reason,
     ),
+    LinkUp: _link_up,
+    LinkDown: _link_down,
+    LinkMember: _link_member,
     LinkRefused: _link_refused,
     DenylistChanged: lambda it: Entry(
         "denylist",
@@ -94,6 +121,15 @@ ENTRIES: dict[type, Callable[[Any], Entry]] = {
         {"version": it.denylist.version, "serials": sorted(it.denylist.serials)},
     ),
 }
+
+
+def _on_one_line(sentence: str) -> str:
+    """Others choose their hosts, zones and excuses: none of them shall write a line of ours.
+
+    >>> _on_one_line("in attic\\n12:00:00 joined the ring")
+    'in attic?12:00:00 joined the ring'
+    """
+    return "".join(each if each.isprintable() else "?" for each in sentence)
 
 
 def entry_of(effect: Any) -> Entry | None:
@@ -137,6 +173,6 @@ class Log:
             who = {} if me is None else {"me": to_hex(me)}
             line = json.dumps({"at": round(now, 3), **who, "event": entry.event, **entry.facts})
         else:
-            line = f"{datetime.fromtimestamp(now):%H:%M:%S} {entry.sentence}"
+            line = f"{datetime.fromtimestamp(now):%H:%M:%S} {_on_one_line(entry.sentence)}"
         self._stream.write(line + "\n")
         self._stream.flush()

@@ -1,6 +1,7 @@
 """Where a peer keeps its things on this machine.
 
     DATA/ca.pem cert.pem key.pem    who we are: what `peer enroll` made
+    DATA/lock                       held while a peer runs here
     DATA/control.sock               how the local command line speaks to the running peer
     DATA/authority/                 the cluster's CA, only where `peer init` ran: keep it off the devices
     DATA/enrolled/NAME/             what to carry to the device NAME, there to be its DATA
@@ -22,6 +23,10 @@ def default_data() -> Path:
     """`$XDG_STATE_HOME/shoal`, or `~/.local/state/shoal`."""
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "shoal"
+
+
+def lock_file(data: Path) -> Path:
+    return data / "lock"
 
 
 def control_socket(data: Path) -> Path:

@@ -1,7 +1,8 @@
-"""One peer process from start to end: runtime, control socket, log, signals.
+"""One peer process from start to end: lock, control socket, runtime, log, signals.
 
-The control socket comes first, because it also shows that no other peer uses the folder. Ctrl-C or SIGTERM
-lets the peer leave in good order; a second one ends it at once.
+The lock comes first: no other peer may use the folder. Then the control socket, so that whoever asks a peer
+that is still starting hears so. Ctrl-C or SIGTERM lets the peer leave in good order; a second one ends it at
+once.
 """
 
 import errno
@@ -16,6 +17,7 @@ import trio
 from peer.answers import answers_of
 from peer.complaint import Complaint, about_file
 from peer.control_trio import serve
+from peer.lock import hold
 from peer.log import Entry, Log
 from peer.runtime import PeerConfig, Runtime
 
@@ -25,10 +27,11 @@ EXIT_BY_SIGNAL = 128
 
 def live(config: PeerConfig, log: Log) -> int:
     """Run until told to leave. Returns the exit code: 0 after a leave in good order."""
-    try:
-        return trio.run(_live, config, log, strict_exception_groups=True)
-    except BaseExceptionGroup as group:
-        _explain(group, config)
+    with hold(config.data_dir):
+        try:
+            return trio.run(_live, config, log, strict_exception_groups=True)
+        except BaseExceptionGroup as group:
+            _explain(group, config)
 
 
 async def _live(config: PeerConfig, log: Log) -> int:

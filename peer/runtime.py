@@ -33,29 +33,20 @@ from overlay.admission import Admission, Limits
 from overlay.backoff import Backoff
 from overlay.certificates import CredentialError
 from overlay.clock_trio import Clock
-from overlay.connections_trio import (
-    Address,
-    Connections,
-    Greeting,
-    LinkMember,
-    LinkUp,
-    Timing,
-    UnreachableError,
-    Upcalls,
-    is_loopback,
-    open_listener,
-)
+from overlay.connections_trio import Connections, Timing
 from overlay.contact import Contact
 from overlay.directory import Listing, Stored
 from overlay.effects import Answer, Effects, Joined, Later, LeavesChanged, Refused, Send
 from overlay.frames import Buffer, Frame
 from overlay.gossip import DenylistChanged
 from overlay.ids import Key, PeerId
+from overlay.links import Address, Greeting, LinkDown, LinkMember, LinkUp, UnreachableError, Upcalls
 from overlay.node import OverlayNode
-from overlay.prober import ProbeSettings
+from overlay.probe_settings import ProbeSettings
 from overlay.records import Record
 from overlay.settings import Settings
-from peer.addresses import parse_address
+from overlay.sockets_trio import is_loopback, open_listener
+from peer.addresses import parse_address, parse_advertised
 from peer.complaint import Complaint
 from peer.contacts import ContactCache
 from peer.identity import Identity, insecure_identity, load_identity
@@ -212,6 +203,7 @@ class Runtime:
     def _listen_address(self) -> Address:
         try:
             host, port = parse_address(self.config.listen)
+            advertised, _ = self._advertised(port)
             for each in self.config.join:
                 parse_address(each)
         except ValueError as error:
@@ -221,8 +213,8 @@ class Runtime:
                 f"--insecure is for this machine alone, and {host} can be reached from others.",
                 "Listen on 127.0.0.1, or make a cluster with `peer init` and `peer enroll`.",
             )
-        if host in _WILDCARDS and not self.config.advertise:
-            raise Complaint(f"Nobody can dial {host}.", "Say with --advertise which address others shall use.")
+        if advertised in _WILDCARDS:
+            raise Complaint(f"Nobody can dial {advertised}.", "Say with --advertise which address others shall use.")
         return host, port
 
     def _load_identity(self) -> Identity:
@@ -276,10 +268,7 @@ class Runtime:
         listen_host, _ = parse_address(self.config.listen)
         if not self.config.advertise:
             return listen_host, bound_port
-        try:
-            return parse_address(self.config.advertise)
-        except ValueError:
-            return self.config.advertise, bound_port
+        return parse_advertised(self.config.advertise, port=bound_port)
 
     async def _leave(self) -> None:
         with trio.move_on_after(LEAVE_S_MAX):
@@ -317,6 +306,8 @@ class Runtime:
                 continue
             if was_member := self._is_member():
                 await self._be_at_home(LONELY_S)
+                if self._is_at_home():
+                    continue  # they came to us: to enter again would cost a stable ring its first peer for seconds
             greetings = await self._greet_known()
             seeds = [contact for each in greetings if each.is_member for contact in each.contacts]
             if seeds:
@@ -413,6 +404,8 @@ class Runtime:
             self._cache.seen(observation.contacts)
         if isinstance(observation, LinkUp | LinkMember) and observation.is_member:
             self._news.set()
+        if isinstance(observation, LinkDown) and self._stopping.is_set():
+            return  # we take leave of everybody: whoever observes us knows
         self._tell(self.nodes[0].me.peer, observation)
 
     def _carry_out(self, node: OverlayNode, effects: Effects) -> None:

@@ -36,6 +36,8 @@ NodeMaker = Callable[[Contact, Random], Any]
 
 SEEDS_A_JOIN = 3
 """Contacts that a newcomer is given: one may have died since."""
+KNOCK_AGAIN_S = 15.0
+"""How long a newcomer that found nobody waits before it tries others."""
 LINGER_S = 1.0
 """How long a leaving process stays to finish sending, as `peer leave` does."""
 SETTLE_S = 60.0
@@ -174,7 +176,15 @@ class World:
         self.census.add(me.peer)
         self.trace.note(self.now, peer.name, "starts")
         self.join(peer, chosen)
+        self.heap.put(self.now + KNOCK_AGAIN_S, self._knock_again, peer)
         return peer
+
+    def _knock_again(self, peer: SimPeer, now: float) -> None:
+        """As `peer run` does: whoever still knows nobody tries other addresses."""
+        if peer.runs and isinstance(peer.node, OverlayNode) and not peer.node.is_member:
+            if peer.state is State.UP and not peer.node.leaves:
+                self.join(peer, self.some_live(SEEDS_A_JOIN))
+            self.heap.put(now + KNOCK_AGAIN_S, self._knock_again, peer)
 
     def join(self, peer: SimPeer, seeds: Sequence[SimPeer]) -> None:
         """Let a peer join through `seeds`, again if it must."""

@@ -63,6 +63,37 @@ def test_hearing_it_again_changes_nothing(a, b):
     assert merged(a, b, a, b) == merged(a, b)
 
 
+@settings(max_examples=150, deadline=None)
+@given(digests(), digests())
+def test_who_takes_what_it_lacks_by_version_has_merged_all_that_is_newer(a, b):
+    told = a.newer_than(b.ranks, b.versions)
+    assert len(told) <= MEMBERS_MAX + SCHEDULERS_MAX
+    assert set(told) <= set(a.words())
+    for each in told:
+        b.add(each)
+    whole = merged(b, a)
+    assert {it.peer: it.version for it in b.members} == {it.peer: it.version for it in whole.members}
+    assert a.newer_than(a.ranks, a.versions) == ()
+
+
+@settings(max_examples=100, deadline=None)
+@given(digests(), st.lists(st.integers(0, 2**64 - 1), max_size=41), st.lists(st.integers(0, 2**64 - 1), max_size=41))
+def test_whatever_versions_somebody_claims_to_have_it_is_told_at_most_all_words(a, ranks, versions):
+    assert set(a.newer_than(tuple(ranks), tuple(versions))) <= set(a.words())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(words, max_size=120), st.lists(st.integers(0, 4).map(float), max_size=5))
+def test_forgetting_keeps_exactly_whose_word_is_young_enough(given_words, times):
+    sample = Sample(200, given_words)
+    for said_s in times:
+        kept = [it for it in sample if it.said_s >= said_s]
+        sample.forget_older(said_s)
+        assert list(sample) == kept
+        assert sample.ranks == tuple(rank(it.peer) for it in kept)
+        assert sample.versions == [it.version for it in kept]
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(words, max_size=120), st.randoms(use_true_random=False))
 def test_a_sample_is_the_smallest_ranks_with_the_newest_words(given_words, shuffle):

@@ -18,9 +18,18 @@ from overlay.contact import Contact
 from overlay.denylist import NOBODY, Denylist, read_denylist, sign_denylist
 from overlay.digest import Member
 from overlay.effects import Later, Refused, Send
-from overlay.gossip import DenylistChanged, Gossip, GossipSettings
+from overlay.gossip import DenylistChanged, Gossip, GossipSettings, GossipTick
 from overlay.ids import PeerId, key_of
-from overlay.messages.gossiping import ZONES_MAX, DenylistNews, Digests, DigestsReply, ZoneWords
+from overlay.messages.gossiping import (
+    NEWS_MAX,
+    OTHER_ZONES_MAX,
+    ZONES_MAX,
+    DenylistNews,
+    Digests,
+    DigestsReply,
+    ZoneGist,
+    ZoneWords,
+)
 from overlay.wire import CONTROL_BYTES_MAX, decode, encode
 
 START = 1_800_000_000.0
@@ -160,6 +169,28 @@ def test_one_pair_of_messages_a_period_for_each_peer():
     assert crowd.sent == pytest.approx(50 * 100 * 2, rel=0.02)
 
 
+def test_a_quiet_crowd_hardly_repeats_itself():
+    crowd = Crowd(24, renew_s=1e6, silence_s=1e7)
+    crowd.run(12)
+    words = [len(zone.words) for gossip in crowd.live() for zone in questions(gossip, crowd.now)]
+    assert words == [1] * 24, "each says only its own word"
+
+
+def questions(gossip: Gossip, now: float) -> tuple[ZoneGist, ...]:
+    (message,) = [it.message for it in gossip.wake(GossipTick(), now) if isinstance(it, Send)]
+    assert isinstance(message, Digests)
+    return message.zones
+
+
+def test_a_peer_whose_clock_is_an_hour_off_is_neither_forgotten_nor_kept_for_ever():
+    ours, theirs = START, START + 3600.0
+    gossip = Gossip(contact(1), pick=lambda: None, read_denylist=read, rng=Random(1))
+    word = Member(contact(2).peer, 4, 1, False, 1, theirs - 100.0)
+    gossip.receive(contact(2), DigestsReply(0, theirs, (ZoneWords("far", (word,)),)), ours)
+    assert "far" in gossip.totals(ours + 79.0)
+    assert "far" not in gossip.totals(ours + 81.0)
+
+
 def test_a_zone_without_an_answer_costs_nothing_but_the_question():
     lonely = Gossip(contact(1), pick=lambda: None, read_denylist=read, rng=Random(1))
     (tick,) = lonely.start(START)
@@ -180,8 +211,13 @@ def test_the_largest_message_there_is_fits_a_frame_with_room():
     members = tuple(
         Member(contact(number).peer, 65_535, 65_535, True, largest, 1e5) for number in range(41)
     )
-    full = Digests(largest, START, tuple(ZoneWords("z" * 64, members) for _ in range(ZONES_MAX)))
-    assert len(encode(full)) < 0.6 * CONTROL_BYTES_MAX
+    numbers = (largest,) * len(members)
+    gist = ZoneGist("z" * 64, numbers, numbers, members[:NEWS_MAX])
+    for full in (
+        Digests(largest, START, (gist,) * ZONES_MAX, ("z" * 64,) * OTHER_ZONES_MAX),
+        DigestsReply(largest, START, (ZoneWords("z" * 64, members),) * ZONES_MAX),
+    ):
+        assert len(encode(full)) < 0.6 * CONTROL_BYTES_MAX
 
 
 # The denylist
@@ -228,7 +264,7 @@ def test_who_has_an_older_list_is_sent_ours_and_who_has_a_newer_is_not():
     gossip = Gossip(contact(1), pick=lambda: None, read_denylist=read, rng=Random(1), denylist=ours)
     other = contact(2)
     ours_sent = Send(other, DenylistNews(ours.raw))
-    assert ours_sent in gossip.receive(other, Digests(4, START, ()), START)
+    assert ours_sent in gossip.receive(other, Digests(4, START, (), ()), START)
     assert gossip.receive(other, DigestsReply(4, START, ()), START) == [ours_sent]
     assert gossip.receive(other, DigestsReply(6, START, ()), START) == []
 
@@ -244,7 +280,7 @@ def test_a_lie_about_us_is_outbid_by_our_next_word():
     gossip.receive(liar, DigestsReply(0, START, (ZoneWords("", (lie,)),)), START)
     (tick,) = gossip.start(START)
     _, send = gossip.wake(tick.event, tick.at)
-    (word,) = send.message.digests[0].members
+    (word,) = send.message.zones[0].words
     assert word.version > lie.version
     assert (word.slots, word.is_scheduler) == (8, False)
 

@@ -53,6 +53,16 @@ def test_a_change_says_who_came_and_who_had_to_go():
     assert leaves.remove(near.peer) == Change(None, near.peer)
 
 
+@given(id_sets(), id_sets(), keys, st.integers(1, 24))
+def test_the_missing_are_exactly_those_who_would_be_leaves(known, named, me, size):
+    leaves = LeafSet(PeerId(me), size)
+    for peer in known:
+        leaves.offer(contact_of(peer))
+    exact = nearest_by_brute_force(me, {*known, *named}, size)
+    missing = leaves.missing([contact_of(peer) for peer in named])
+    assert [it.peer for it in missing] == [peer for peer in exact if peer not in leaves]
+
+
 def test_a_hole_does_not_make_a_full_set_cover_the_world():
     near = [PeerId(Key(n)) for n in (1, 2, 3)]
     leaves = LeafSet(PeerId(Key(0)), size=3)

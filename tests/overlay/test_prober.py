@@ -18,7 +18,9 @@ from overlay.contact import Contact
 from overlay.effects import Confirmed, Departed, Later, Send, Suspected, Trusted
 from overlay.ids import Key, PeerId
 from overlay.messages.probing import INCARNATION_MAX, Ack, Nack, Ping, PingRequest, Rumour, Rumours
-from overlay.prober import Prober, ProbeSettings, Slept
+from overlay.probe_events import Slept
+from overlay.probe_settings import ProbeSettings
+from overlay.prober import Prober
 from overlay.vitals import Vitals
 from overlay.wire import decode, encode
 

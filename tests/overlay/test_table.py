@@ -31,7 +31,7 @@ def test_what_it_iterates_is_what_its_rows_hold(peers, me):
         if number % 2:
             table.see(contact_of(peer), now=0.0)
         else:
-            table.hear_of([contact_of(peer)])
+            table.hear_of([contact_of(peer)], now=0.0)
     for peer in peers[::3]:
         table.remove(peer)
     in_rows = {contact.peer for row in range(40) for contact in table.row(row)}
@@ -54,16 +54,16 @@ def test_a_newcomer_waits_until_the_oldest_has_failed_to_answer():
 def test_one_question_a_minute_however_many_want_in():
     table = Table(ME, cell_size=1)
     table.see(contact_of(in_cell(0)), now=0.0)
-    asked = [table.see(contact_of(in_cell(n)), now=10.0 + n) for n in range(1, 40)]
+    asked = [table.see(contact_of(in_cell(n)), now=CHALLENGE_PAUSE_S + n) for n in range(1, 40)]
     assert [it is not None for it in asked].count(True) == 1
-    assert table.see(contact_of(in_cell(99)), now=20.0 + CHALLENGE_PAUSE_S) is not None
+    assert table.see(contact_of(in_cell(99)), now=2 * CHALLENGE_PAUSE_S + 1) is not None
 
 
 def test_hearsay_fills_gaps_and_displaces_nobody():
     table = Table(ME, cell_size=1)
     seen, rumoured = contact_of(in_cell(1)), contact_of(in_cell(2))
     table.see(seen, now=0.0)
-    table.hear_of([rumoured])
+    table.hear_of([rumoured], now=0.0)
     assert [contact.peer for contact in table] == [seen.peer]
 
 

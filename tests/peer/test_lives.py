@@ -45,6 +45,19 @@ def test_a_killed_peer_is_missed_and_the_ring_heals(fleet):
     assert all(told(it, "confirmed", victim.peer) for it in survivors)
 
 
+def test_a_peer_that_is_stopped_until_it_is_suspected_and_then_goes_on_is_never_confirmed(fleet):
+    sleeper, *watchers = grow(fleet, "lamp", "heater", "kettle", "meter")
+    sleeper.send(signal.SIGSTOP)
+    try:
+        fleet.until(lambda: any(told(it, "suspected", sleeper.peer) for it in watchers), "a suspicion", within_s=30)
+    finally:
+        sleeper.send(signal.SIGCONT)
+    for each in watchers:
+        fleet.until(lambda it=each: it.ask("status")["suspected"] == 0, "it to be trusted again", within_s=60)
+    fleet.await_ring()
+    assert [told(it, "confirmed") for it in fleet.members] == [[], [], [], []]
+
+
 def test_a_restart_finds_the_ring_while_its_bootstrap_is_down(fleet):
     bootstrap, heater, kettle = grow(fleet, "lamp", "heater", "kettle")
     for member in (kettle, bootstrap):

@@ -3,10 +3,10 @@
 import io
 import json
 
-from overlay.connections_trio import LinkRefused
 from overlay.contact import Contact
 from overlay.effects import Arrived, Confirmed, Departed, Joined, LeavesChanged, Refused, Suspected, Trusted
 from overlay.ids import Key, PeerId, from_hex
+from overlay.links import LinkDown, LinkMember, LinkRefused, LinkUp
 from peer.log import FLOOD_PAUSE_S, Log
 
 ME = PeerId(from_hex("77" * 20))
@@ -44,6 +44,34 @@ def test_every_event_is_one_readable_line():
         "refused a connection from 192.0.2.1:7: foreign-ca",
         "cannot reach 192.0.2.1:7: refused, nobody listens",
     ]
+
+
+def test_links_are_told_by_the_device_that_is_at_their_end():
+    other = Contact(ME, "127.0.0.1", 4001, zone="attic")
+    told = lines(
+        LinkUp((LAMP,), is_dialled=True, is_member=True),
+        LinkUp((other, LAMP), is_dialled=False, is_member=False),
+        LinkMember((LAMP,), is_member=True),
+        LinkMember((other,), is_member=False),
+        LinkDown((LAMP,), "goodbye"),
+        LinkDown((other,), "closed"),
+    )
+    assert [line.partition(" ")[2] for line in told] == [
+        "connected to peer ab12cd34, at 127.0.0.1:4001 in attic",
+        "peer 77777777 and 1 more of its device connected to us, at 127.0.0.1:4001 in attic",
+        "peer ab12cd34 is in the ring now, at 127.0.0.1:4001 in attic",
+        "peer 77777777 is out of the ring now, at 127.0.0.1:4001 in attic",
+        "disconnected from peer ab12cd34 in good order, at 127.0.0.1:4001 in attic",
+        "disconnected from peer 77777777: closed, at 127.0.0.1:4001 in attic",
+    ]
+
+
+def test_a_device_that_comes_and_goes_is_a_line_now_and_then_and_hides_no_other():
+    other = Contact(ME, "127.0.0.1", 4002)
+    flapping = [LinkDown((LAMP,), "closed"), LinkUp((LAMP,), is_dialled=True, is_member=True)] * 5
+    told = lines(*flapping, LinkDown((other,), "closed"))
+    assert len(told) == 3
+    assert "disconnected from peer 77777777" in told[2]
 
 
 def test_json_lines_carry_the_facts():

@@ -14,11 +14,14 @@ import trio
 from overlay.admission import Admission, Limits
 from overlay.certificates import Authority, Issued, load_certificate, read_credential, to_der
 from overlay.clock_trio import Clock
-from overlay.connections_trio import Connections, Timing, Tls, Upcalls, _connect, open_listener
+from overlay.connections_trio import Connections, Timing, Tls
 from overlay.contact import Contact
 from overlay.frames import NOBODY, Frame, FrameReader, control_frame
 from overlay.ids import PeerId
+from overlay.links import Address, Upcalls
 from overlay.messages.session import PROTOCOL_VERSION, Hello
+from overlay.signing import Signer
+from overlay.sockets_trio import connect, open_listener
 from overlay.streams_trio import PlainStream, Stream, TlsStream, tls_context
 from overlay.wire import decode, encode
 
@@ -59,6 +62,7 @@ class Papers:
             paths[name].write_bytes(content)
         self.server = tls_context(is_server=True, **paths)
         self.client = tls_context(is_server=False, **paths)
+        self.signer = Signer.load(issued.key_pem)
         certificate = load_certificate(issued.certificate_pem)
         issued_at = certificate.not_valid_before_utc.timestamp()
         self.credential = read_credential(
@@ -191,9 +195,9 @@ def to_stranger(message: Any) -> bytes:
 
 
 @asynccontextmanager
-async def stranger(to: Station, papers: Papers | None, *, handshake: bool = True):
-    """A connection to `to`: over TLS if he has papers, plain if not."""
-    sock, _ = await _connect(to.address)
+async def stranger_at(address: Address, papers: Papers | None, *, handshake: bool = True):
+    """A connection to `address`: over TLS if he has papers, plain if not."""
+    sock, _ = await connect(address)
     stream: Stream = TlsStream(sock, papers.client, is_server=False) if papers else PlainStream(sock)
     try:
         if handshake:
@@ -201,3 +205,7 @@ async def stranger(to: Station, papers: Papers | None, *, handshake: bool = True
         yield Stranger(stream)
     finally:
         stream.close()
+
+
+def stranger(to: Station, papers: Papers | None, *, handshake: bool = True):
+    return stranger_at(to.address, papers, handshake=handshake)

@@ -6,10 +6,11 @@ import socket
 import pytest
 import trio
 
-from overlay.connections_trio import LinkDown, LinkUp, Timing, UnreachableError
+from overlay.connections_trio import Timing
 from overlay.contact import Contact
 from overlay.frames import BODY_BYTES_MAX
 from overlay.ids import Key, PeerId
+from overlay.links import LinkDown, LinkUp, UnreachableError
 from overlay.messages.finding import FindNode
 from tests.shell.station import HANDSHAKE_S, Cluster, Station, station, story, stranger
 
@@ -204,6 +205,17 @@ async def test_a_failed_address_is_left_alone_for_a_while(tmp_path):
             assert alice.counters["dropped.backoff"] == 100
             with pytest.raises(UnreachableError):
                 await alice.connections.send_data(alice.me.peer, gone, b"", [b"body"])
+
+
+@pytest.mark.parametrize("host", ["..", "a" * 70, "\u00e9" * 80, "x\0y", "", "a b", "fe80::1%nowhere"])
+@story
+async def test_a_host_that_cannot_be_is_just_unreachable(tmp_path, host):
+    cluster = Cluster(tmp_path)
+    async with station(cluster.papers()) as alice:
+        alice.connections.send(alice.me.peer, Contact(BOB, host, 4000), ping(1))
+        await alice.until(lambda: alice.counters["dial-failed.no-connection"])
+        with pytest.raises(UnreachableError):
+            await alice.connections.greet((host, 4000))
 
 
 @story

@@ -2,7 +2,6 @@
 
 import socket
 import time
-from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -17,55 +16,24 @@ from peer.complaint import Complaint
 from peer.identity import insecure_authority, load_identity, save_identity
 from peer.runtime import PeerConfig, Runtime
 from peer.timers import Timers
+from tests.shell.ring import a_ring, event
 from tests.shell.station import story
 
 
-class Ring:
-    """Peers of one cluster, each with its folder, to be started and stopped as a test likes."""
-
-    def __init__(self, folder, nursery: trio.Nursery) -> None:
-        self.folder = folder
-        self.authority = Authority.create("attic", time.time(), days=10)
-        self._nursery = nursery
-        self._ended: dict[Runtime, trio.Event] = {}
-
-    def enrol(self, name: str, *, virtual_peers: int = 1):
-        folder = self.folder / name
-        if not (folder / "key.pem").exists():
-            issued = self.authority.issue(name, "device", time.time(), days=5, virtual_peers=virtual_peers)
-            save_identity(folder, ca_pem=self.authority.certificate_pem, issued=issued)
-        return folder
-
-    async def start(self, name: str, *, join: tuple[str, ...] = (), virtual_peers: int = 1, **options) -> Runtime:
-        folder = self.enrol(name, virtual_peers=virtual_peers)
-        runtime = Runtime(PeerConfig(data_dir=folder, join=join, **options))
-        self._ended[runtime] = trio.Event()
-        await self._nursery.start(self._run, runtime)
-        return runtime
-
-    async def _run(self, runtime: Runtime, *, task_status) -> None:
-        await runtime.run(task_status=task_status)
-        self._ended[runtime].set()
-
-    async def stop(self, *runtimes: Runtime) -> None:
-        for runtime in runtimes:
-            runtime.stop()
-        for runtime in runtimes:
-            await self._ended[runtime].wait()
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
 
 
-@asynccontextmanager
-async def a_ring(folder):
-    async with trio.open_nursery() as nursery:
-        yield Ring(folder, nursery)
-        nursery.cancel_scope.cancel()
-
-
-async def event(runtime: Runtime, kind: type):
-    """The next observation of this kind."""
-    send, receive = trio.open_memory_channel[object](100)
-    runtime.observe(lambda me, effect: send.send_nowait(effect) if isinstance(effect, kind) else None)
-    return await receive.receive()
+def has_ipv6_loopback() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 @story
@@ -83,6 +51,43 @@ async def test_peers_join_and_a_key_has_one_owner_wherever_one_asks(tmp_path):
         assert [it.peer for it in found] == sorted(
             (peer for peer in peers if peer != others[0].nodes[0].me.peer), key=lambda peer: peer ^ key
         )
+
+
+@pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no ::1")
+@pytest.mark.parametrize("insecure", [False, True])
+@story
+async def test_a_ring_on_ipv6(tmp_path, insecure):
+    async with a_ring(tmp_path) as ring:
+        first = await ring.start("a", listen="[::1]:0", insecure=insecure)
+        assert first.listening_address.startswith("[::1]:")
+        others = [
+            await ring.start(name, listen="[::1]:0", join=(first.listening_address,), insecure=insecure)
+            for name in "bc"
+        ]
+        for each in others:
+            await each.joined.wait()
+        assert (await others[0].publish("source", "readings", b"the attic's")).is_stored
+        (record,) = (await others[1].get("source", "readings")).records
+        assert record.value == b"the attic's"
+
+
+@pytest.mark.parametrize("with_port", [False, True])
+@story
+async def test_others_dial_the_address_that_is_advertised(tmp_path, with_port):
+    port = free_port()
+    async with a_ring(tmp_path) as ring:
+        advertise = f"localhost:{port}" if with_port else "localhost"
+        first = await ring.start("a", listen=f"0.0.0.0:{port}", advertise=advertise)
+        assert first.listening_address == f"localhost:{port}"
+        second = await ring.start("b", join=(f"127.0.0.1:{port}",))
+        await second.joined.wait()
+        (leaf,) = second.nodes[0].leaves
+        assert leaf.address == f"localhost:{port}"
+        await ring.stop(second)
+        again = await ring.start("b")
+        await again.joined.wait()
+        assert again.counters["dialled"] >= 1, "from its cache it knows only what was advertised"
+        assert [leaf.address for leaf in again.nodes[0].leaves] == [f"localhost:{port}"]
 
 
 @story
@@ -162,6 +167,9 @@ async def test_a_denylist_throws_a_connected_device_out_and_outlives_a_restart(t
     [
         ({"insecure": True, "listen": "0.0.0.0:0"}, "for this machine alone"),
         ({"listen": "0.0.0.0:0"}, "Nobody can dial"),
+        ({"advertise": "0.0.0.0"}, "Nobody can dial"),
+        ({"advertise": "lamp:nonsense"}, "is not host:port"),
+        ({"advertise": "two words"}, "is not host:port"),
         ({"listen": "nonsense"}, "is not host:port"),
         ({"join": ("nonsense",)}, "is not host:port"),
         ({}, "There is no identity"),
@@ -243,10 +251,3 @@ async def test_what_one_peer_offers_another_finds(tmp_path):
         assert (await first.publish("source", "readings", b"the attic's")).is_stored
         (record,) = (await second.get("source", "readings")).records
         assert (record.publisher, record.value) == (first.nodes[0].me.peer, b"the attic's")
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port

@@ -1,23 +1,47 @@
-"""What somebody may try at our door: each is refused with its counted reason, and others are served."""
+"""What somebody may try at our door, or once inside: each is refused with its counted reason, and others are
+served."""
 
 import socket
 import ssl
+import struct
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import msgpack
 import pytest
+import trio
 
 from overlay.admission import Limits
 from overlay.certificates import Authority
-from overlay.connections_trio import _connect
+from overlay.denylist import sign_denylist
+from overlay.effects import Departed
 from overlay.frames import BODY_BYTES_MAX, FrameKind, Header, control_frame, data_frame, pack_header
 from overlay.ids import Key, PeerId
 from overlay.messages.finding import FindNode
+from overlay.messages.gossiping import DenylistNews
+from overlay.messages.joining import Leaving
 from overlay.messages.session import Hello, TurnedAway, Welcome
+from overlay.messages.storing import Store, StoreReply
+from overlay.records import Record, draft, sign_record
+from overlay.sockets_trio import connect
 from overlay.streams_trio import StreamBrokenError
 from overlay.wire import encode
-from tests.shell.station import Cluster, Papers, Station, station, story, stranger, to_stranger
+from peer.addresses import parse_address
+from peer.runtime import Runtime
+from tests.shell.ring import Ring, a_ring
+from tests.shell.station import (
+    Cluster,
+    Papers,
+    Station,
+    Stranger,
+    station,
+    story,
+    stranger,
+    stranger_at,
+    to_stranger,
+)
 
 SOMEBODY = PeerId(Key(0x5EED))
 YEAR_S = 365 * 86400.0
@@ -296,6 +320,20 @@ async def test_a_half_open_connection_is_dropped_at_its_deadline(tmp_path, does_
         await it.refuses("half-open")
 
 
+@pytest.mark.parametrize("is_secure", [True, False])
+@story
+async def test_who_hangs_up_before_we_have_looked_harms_nobody(tmp_path, is_secure):
+    cluster = Cluster(tmp_path)
+    async with station(cluster.papers() if is_secure else None, peers=() if is_secure else (SOMEBODY,)) as it:
+        for _ in range(5):
+            with socket.create_connection(it.address) as hasty:
+                # Closed by a reset, and while it still waits to be accepted.
+                hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await it.refuses("half-open", 5)
+        if is_secure:
+            await still_serves(it, cluster)
+
+
 @story
 async def test_half_open_connections_do_not_crowd_out_those_we_dial(tmp_path):
     cluster = Cluster(tmp_path)
@@ -377,10 +415,189 @@ async def test_one_subnet_may_not_open_more_connections_than_its_share(tmp_path)
         socks: list[socket.socket] = []
         try:
             for _ in range(3):
-                socks.append((await _connect(it.address))[0])
+                socks.append((await connect(it.address))[0])
             await it.refuses("too-many-from-subnet")
         finally:
             for sock in socks:
                 sock.close()
         await it.refuses("half-open", 2)
         await still_serves(it, cluster)
+
+
+# Records, at a whole running peer: its door is open to the sender, for he has good papers.
+
+
+def record_of(papers: Papers, *, kind: str = "source", value: bytes = b"lumen", age_s: float = 0.0, **more) -> Record:
+    """What `papers` offer as "light", signed; `more` is changed before that."""
+    blank = draft(kind, "light", publisher=papers.credential.peers[0], value=value, now=time.time() - age_s, ttl_s=60.0)
+    return sign_record(replace(blank, **more), signer=papers.signer, certificate=papers.credential.der)
+
+
+class Insider:
+    """An admitted device that says what it likes to a running peer."""
+
+    def __init__(self, papers: Papers, to: Runtime, line: Stranger) -> None:
+        self.papers = papers
+        self._to = to
+        self._line = line
+
+    async def tell(self, message) -> None:
+        await self._line.say(control_frame(self._to.nodes[0].me.peer, self.papers.credential.peers[0], encode(message)))
+
+    async def leave(self) -> None:
+        """In good order: else those who join afterwards wait until it is known to be dead."""
+        has_left = trio.Event()
+        goodbye = Departed(self.papers.contacts(4)[0])
+        self._to.observe(lambda _, effect: has_left.set() if effect == goodbye else None)
+        await self.tell(Leaving(0, ()))
+        await has_left.wait()
+
+    async def store(self, *records: Record) -> list[str]:
+        """Ask it to keep `records`; the reasons for which it did not."""
+        await self.tell(Store(7, False, records))
+        while True:
+            reply = await self._line.listen()
+            if isinstance(reply, StoreReply):
+                return [refusal.reason for refusal in reply.refused]
+
+
+@asynccontextmanager
+async def insider(ring: Ring, to: Runtime, papers: Papers | None = None):
+    papers = papers or papers_of(ring)
+    async with stranger_at(parse_address(to.listening_address), papers) as line:
+        assert isinstance(await line.hello(papers.contacts(4)), Welcome)
+        it = Insider(papers, to, line)
+        yield it
+        await it.leave()
+
+
+def papers_of(ring: Ring, authority: Authority | None = None, *, role: str = "device") -> Papers:
+    authority = authority or ring.authority
+    return Papers(ring.folder, authority, authority.issue("lamp", role, time.time(), days=5))
+
+
+async def still_keeps_records(ring: Ring, it: Runtime) -> None:
+    """An honest peer still joins through it, and finds at it what it offered."""
+    friend = await ring.start("friend", join=(it.listening_address,))
+    await friend.joined.wait()
+    assert (await friend.publish("source", "heat", b"kelvin")).copies >= 1
+    (record,) = (await it.get("source", "heat")).records
+    assert record.value == b"kelvin"
+
+
+def held(it: Runtime) -> list[Record]:
+    return it.nodes[0].directory.held(it.now())
+
+
+def with_the_signature_of(other: Record, record: Record) -> Record:
+    return replace(record, signature=other.signature)
+
+
+FRAUDS: dict[str, tuple[str, Callable[[Papers, Ring], Record]]] = {
+    "signed over other bytes": (
+        "forged",
+        lambda mine, ring: with_the_signature_of(record_of(mine, value=b"lux"), record_of(mine)),
+    ),
+    "changed on the way": ("forged", lambda mine, ring: replace(record_of(mine), value=b"dark")),
+    "longer life than signed": ("forged", lambda mine, ring: replace(record_of(mine), ttl_s=86_400.0)),
+    "in another's name": ("wrong-publisher", lambda mine, ring: record_of(mine, publisher=SOMEBODY)),
+    "under another's certificate": (
+        "forged",
+        lambda mine, ring: with_the_signature_of(record_of(mine), record_of(papers_of(ring))),
+    ),
+    "at a key of its choice": ("wrong-key", lambda mine, ring: record_of(mine, key=Key(1))),
+    "over": ("expired", lambda mine, ring: record_of(mine, age_s=61.0)),
+    "from the future": ("from-the-future", lambda mine, ring: record_of(mine, age_s=-YEAR_S)),
+    "for ever": ("bad-ttl", lambda mine, ring: record_of(mine, ttl_s=YEAR_S)),
+    "an app, by a mere device": ("role", lambda mine, ring: record_of(mine, kind="app")),
+    "of a foreign CA": (
+        "foreign-ca",
+        lambda mine, ring: record_of(papers_of(ring, Authority.create("attic", time.time(), days=5))),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason, fraud", FRAUDS.values(), ids=FRAUDS)
+@story
+async def test_a_record_that_nobody_vouches_for_is_refused_by_a_running_peer(tmp_path, reason, fraud):
+    async with a_ring(tmp_path) as ring:
+        it = await ring.start("a")
+        async with insider(ring, it) as liar:
+            assert await liar.store(fraud(liar.papers, ring)) == [reason]
+            assert it.counters[f"refused.{reason}"] == 1
+            assert held(it) == []
+            honest = record_of(liar.papers)
+            assert await liar.store(honest) == [], "one lie does not spoil the rest"
+            assert held(it) == [honest]
+        await still_keeps_records(ring, it)
+
+
+@story
+async def test_a_replayed_record_is_refused_whoever_sends_it_again(tmp_path):
+    async with a_ring(tmp_path) as ring:
+        it = await ring.start("a")
+        async with insider(ring, it) as lamp, insider(ring, it) as eavesdropper:
+            old = record_of(lamp.papers, sequence=1)
+            withdrawn = record_of(lamp.papers, sequence=2, value=b"", is_withdrawn=True)
+            assert await lamp.store(old) == []
+            assert await lamp.store(withdrawn) == []
+            assert await eavesdropper.store(old) == ["replayed"]
+            assert it.counters["refused.replayed"] == 1
+            assert held(it) == [withdrawn]
+            assert await eavesdropper.store(withdrawn) == [], "the newest, once more, does no harm"
+            assert it.counters["refused.replayed"] == 1
+        await still_keeps_records(ring, it)
+
+
+@story
+async def test_the_records_of_a_revoked_publisher_are_dropped_and_not_taken_again(tmp_path):
+    async with a_ring(tmp_path) as ring:
+        it = await ring.start("a")
+        thief = papers_of(ring)
+        stolen, honest = record_of(thief), record_of(papers_of(ring))
+        async with insider(ring, it) as messenger:
+            assert await messenger.store(stolen, honest) == []
+            denylist = sign_denylist(ring.authority, [thief.credential.serial], version=1)
+            await messenger.tell(DenylistNews(denylist.raw))
+            assert await messenger.store(stolen) == ["revoked"]
+            assert it.counters["refused.revoked"] == 1
+            assert held(it) == [honest]
+            await messenger.tell(DenylistNews(sign_denylist(ring.authority, [], version=2).raw))
+            assert await messenger.store(stolen) == [], "the CA may take it back"
+        await still_keeps_records(ring, it)
+
+
+@story
+async def test_a_restarted_peer_still_refuses_the_records_of_the_revoked(tmp_path):
+    async with a_ring(tmp_path) as ring:
+        it = await ring.start("a")
+        thief = papers_of(ring)
+        it.deny(sign_denylist(ring.authority, [thief.credential.serial], version=1).raw)
+        await ring.stop(it)
+        again = await ring.start("a")
+        async with insider(ring, again) as messenger:
+            assert await messenger.store(record_of(thief)) == ["revoked"]
+
+
+@story
+async def test_a_denylist_that_our_ca_did_not_sign_shuts_nobody_out(tmp_path):
+    async with a_ring(tmp_path) as ring:
+        it = await ring.start("a")
+        foreign = Authority.create("attic", time.time(), days=5)
+        async with insider(ring, it) as liar:
+            honest = papers_of(ring)
+            await liar.tell(DenylistNews(sign_denylist(foreign, [honest.credential.serial], version=9).raw))
+            assert await liar.store(record_of(honest)) == []
+            assert it.counters["refused.forged"] == 1
+        await still_keeps_records(ring, it)
+
+
+@story
+async def test_a_stranger_that_claims_a_ring_does_not_lure_a_lone_peer_out_of_its_own(tmp_path):
+    async with a_ring(tmp_path) as ring:
+        it = await ring.start("a")
+        await it.joined.wait()
+        async with insider(ring, it) as liar:
+            for sequence in range(1, 6):
+                await liar.store(record_of(liar.papers, sequence=sequence))
+                assert it.nodes[0].is_member

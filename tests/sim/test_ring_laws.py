@@ -38,8 +38,7 @@ def test_leaf_sets_equal_brute_force_after_any_order_of_joins_leaves_and_crashes
                 ended.append(victim)
         world.run_for(pause_s)
     world.run_until(lambda: world.leaf_sets_exact == 1.0, limit_s=180)
-    # With so few leaves a route also needs the table, whose gaps are looked for once in a round of upkeep.
-    world.run_for(world.settings.repair_max_s * 1.25)
+    world.run_until(lambda: world.is_settled)
     deliveries = [world.route(world.random_key()) for _ in range(20)]
     world.run_for(25.0)
     assert all(it.answer is not None and it.answer.owner.peer == world.census.owner(it.key) for it in deliveries)

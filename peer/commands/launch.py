@@ -1,0 +1,126 @@
+"""`peer launch APP`: run an app."""
+
+import json
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from peer.apps import Pair, Pairs, app_argument, by_name, load, param_option, sentence
+from peer.complaint import Complaint
+from peer.options import output_option, verb
+from peer.output import facts
+
+if TYPE_CHECKING:
+    from dataflow.app import App
+    from peer.local_run import Outcome
+
+
+@verb("launch")
+@app_argument
+@click.option("--local", is_flag=True, help="Run the app in this process, with no peer.")
+@click.option(
+    "--source",
+    type=Pairs("NAME=SPEC", "--source readings=file:rooms.csv"),
+    multiple=True,
+    metavar="NAME=SPEC",
+    help="Where a source's rows come from: file:PATH[?speed=N][&format=F], stdin[?format=F], "
+    "tcp:HOST:PORT[?format=F]; F is csv, jsonl, parquet or text. May be repeated.",
+)
+@click.option(
+    "--sink",
+    type=Pairs("NAME=SPEC", "--sink alerts=file:alerts.csv"),
+    multiple=True,
+    metavar="NAME=SPEC",
+    help="Where a sink's rows go: file:PATH.csv, .jsonl or .parquet, null, or console, which is what sinks do that are "
+    "not named. May be repeated.",
+)
+@param_option
+@click.option("--until-end", is_flag=True, help="Come back when every source has ended. --local always does.")
+@click.option("--stats", "with_stats", is_flag=True, help="Say also what it cost, and count each source and sink.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if there are dead letters.")
+@output_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    app: Path,
+    local: bool,
+    source: tuple[Pair, ...],
+    sink: tuple[Pair, ...],
+    param: tuple[Pair, ...],
+    until_end: bool,
+    with_stats: bool,
+    strict: bool,
+    output: str,
+) -> None:
+    """Run the app of a Python file until its sources end, or until Ctrl-C.
+
+    Rows go to stdout, the closing line to stderr. Ctrl-C ends the input, so open windows still give their results;
+    another one ends at once.
+
+    Example: peer launch --local examples/hot_rooms.py --source readings=file:rooms.csv
+    """
+    if not local:
+        raise Complaint(
+            "Launching on the ring is not there yet.", f"Run it in this process: peer launch --local {app}"
+        )
+    sources, sinks = by_name(source, flag="--source"), by_name(sink, flag="--sink")
+    try:
+        loaded = load(app, param)
+    except KeyboardInterrupt:  # in the app file, before there is anything to close
+        ctx.exit(128 + signal.SIGINT)
+    outcome = _run(app, loaded, sources, sinks, param, output)
+    _close(loaded, outcome, with_stats=with_stats, output=output)
+    if outcome.signal is not None:
+        ctx.exit(128 + outcome.signal)
+    _judge(app, outcome, strict=strict)
+
+
+def _run(
+    path: Path, app: "App", sources: dict[str, str], sinks: dict[str, str], params: Iterable[Pair], output: str
+) -> "Outcome":
+    from dataflow.errors import AppError
+    from peer.local_run import run_here
+
+    try:
+        return run_here(app, sources, sinks, dict(params), form=output)
+    except AppError as error:
+        raise Complaint(
+            sentence(error), f"What it expects: peer validate {path}. How to connect it: peer launch --help."
+        ) from None
+    except BrokenPipeError:
+        raise  # whoever read our rows has seen enough; click ends quietly
+    except OSError as error:
+        raise Complaint(
+            f"The run failed: {sentence(error)}.", "Look after that file or connection, then launch again."
+        ) from None
+
+
+def _close(app: "App", outcome: "Outcome", *, with_stats: bool, output: str) -> None:
+    from peer.local_run import closing_facts, closing_line, letters_told, stats
+
+    more = stats(outcome) if with_stats else {}
+    if output == "json":
+        click.echo(json.dumps(closing_facts(app, outcome.summary) | more), err=True)
+        return
+    for line in letters_told(app, outcome):
+        click.echo(line, err=True)
+    if more:
+        click.echo(facts(more), err=True)
+    click.echo(closing_line(app, outcome.summary), err=True)
+
+
+def _judge(path: Path, outcome: "Outcome", *, strict: bool) -> None:
+    """Bad rows do not stop an app; but if there were no others, or nobody may ignore one, the launch has failed."""
+    if outcome.unread and not outcome.summary.rows_in:
+        raise Complaint(
+            f"No row could be read, and {outcome.unread:,} could not.",
+            f"Compare the input with the schema of its source: peer validate {path}",
+        )
+    if strict and outcome.summary.dead_letters:
+        raise Complaint(
+            f"There were dead letters, {outcome.summary.dead_letters:,} of them.",
+            "Mend those rows, or launch without --strict.",
+        )
