@@ -226,8 +226,13 @@ class OverlayNode:
         return effects + more if more else effects
 
     def _see(self, contact: Contact, now: float) -> Effects:
+        former = self.leaves.get(contact.peer)
         change, oldest = self.view.see(contact, now)
         effects = [] if oldest is None else self._upkeep.challenge(oldest, now)
+        if former is not None and contact.supersedes(former):
+            # A leaf restarted: no key changed its owner, but it holds nothing now and may live elsewhere.
+            effects = effects + self.prober.watch_change(contact, None, now)
+            effects += self.directory.leaves_changed((contact,), (), now)
         if change is not None:
             effects = effects + self._leaves_changed(change, now) + self._upkeep.leaf_gained(now)
         return effects

@@ -19,6 +19,7 @@ import pyarrow as pa
 from dataflow.connectors.sinks import json_line
 
 GAP = "  "
+TEXT_WIDTH_MIN = 8  # most names fit, so columns rarely have to grow after the first row
 
 
 class Screen:
@@ -59,7 +60,10 @@ class ScreenSink:
     def open(self, schema: pa.Schema) -> None:
         self._names = list(schema.names)
         self._numeric = [pa.types.is_integer(it.type) or pa.types.is_floating(it.type) for it in schema]
-        self._widths = [len(name) for name in self._names]
+        self._widths = [
+            max(len(name), 0 if numeric else TEXT_WIDTH_MIN)
+            for name, numeric in zip(self._names, self._numeric, strict=True)
+        ]
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:

@@ -60,6 +60,7 @@ def test_a_key_may_be_given_in_digits(peer, ring):
     assert (route["key"], route["owner"]) == (heater.peer, heater.peer)
     assert [hop["peer"] for hop in route["hops"]] == [lamp.peer, heater.peer]
     assert route["hops"][0]["rtt_to_next_ms"] > 0
+    assert route["hops"][1]["rtt_to_next_ms"] is None, "the last hop has no next one"
 
 
 def test_doctor_finds_the_running_peer_in_good_health(peer, ring):

@@ -68,6 +68,15 @@ def test_what_is_published_anywhere_is_found_from_anywhere_though_its_holders_di
         assert [record.value for record in listing.records] == [b"attic"]
 
 
+def test_a_holder_that_restarts_before_anybody_missed_it_is_given_its_records_again():
+    world = World(seed=9, zones=3, peers_per_zone=8)
+    ask(world, world.live[0], lambda node: node.publish("source", "readings", b"attic", world.now))
+    holder = next(peer for peer in world.live[1:] if peer.node.directory.held(world.now))
+    world.crash(holder)
+    reborn = world.restart(holder, moved=True)
+    world.run_until(lambda: bool(reborn.node.directory.held(world.now)), limit_s=30)
+
+
 def test_zone_digests_reach_everybody():
     world = World(seed=4, zones=3, peers_per_zone=8)
     world.run_for(90.0)

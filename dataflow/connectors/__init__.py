@@ -1,0 +1,1 @@
+"""Where rows come from and go to: thin shells around files, sockets and terminals."""

@@ -1,0 +1,128 @@
+"""One running copy of an operator, with its inputs: alignment of tokens, merging of watermarks, ends.
+
+A token is held until every live input has brought it; what comes behind it on its own input waits. Then the
+token goes out, and the host may snapshot before it calls `release`. A later epoch subsumes an unfinished one.
+The watermark is the lowest of all inputs that are neither idle nor ended.
+
+Pure: messages in, messages out. `waiting` tells the host which inputs not to read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from dataflow.messages import TIME_MAX_US, TIME_MIN_US, Data, End, Idle, Message, Token, Watermark
+from dataflow.operators.base import Operator, Output
+
+
+class Instance:
+    def __init__(self, operator: Operator, inputs: int, ports: int) -> None:
+        self.operator = operator
+        self._ports = range(ports)
+        self._watermark_us = [TIME_MIN_US] * inputs
+        self._idle = [False] * inputs
+        self._ended = [False] * inputs
+        self._token: list[int | None] = [None] * inputs
+        self._held: list[deque[Message]] = [deque() for _ in range(inputs)]
+        self._sent_us = TIME_MIN_US
+        self._aligned: int | None = None
+        self._said_idle = False
+
+    @property
+    def waiting(self) -> set[int]:
+        """Inputs whose token is here while others' are not."""
+        return {at for at, token in enumerate(self._token) if token is not None}
+
+    @property
+    def ended(self) -> bool:
+        return all(self._ended)
+
+    def feed(self, source: int, message: Message) -> list[Output]:
+        """Take one message of one input; give what follows from it."""
+        if self._token[source] is not None:
+            self._held[source].append(message)
+            return []
+        return self._take(source, message)
+
+    def release(self) -> list[Output]:
+        """After a token has gone out (and the host has snapshotted): go on with what was held."""
+        if self._aligned is None:
+            return []
+        self._aligned = None
+        self._token = [None] * len(self._token)
+        return self._drain()
+
+    def _drain(self) -> list[Output]:
+        out: list[Output] = []
+        for source, held in enumerate(self._held):
+            while held and self._token[source] is None and self._aligned is None:
+                out += self._take(source, held.popleft())
+        return out
+
+    def _take(self, source: int, message: Message) -> list[Output]:
+        if isinstance(message, Data):
+            self._idle[source] = False
+            self._said_idle = False
+            return self.operator.on_batch(source, message.batch) if message.batch.num_rows else []
+        if isinstance(message, Watermark):
+            self._idle[source] = False
+            self._said_idle = False
+            self._watermark_us[source] = max(self._watermark_us[source], message.time_us)
+            return self._advance()
+        if isinstance(message, Idle):
+            self._idle[source] = True
+            return self._rest()
+        if isinstance(message, Token):
+            self._token[source] = message.epoch
+            return self._align()
+        return self._end(source)
+
+    def _advance(self) -> list[Output]:
+        active = [
+            us
+            for us, idle, ended in zip(self._watermark_us, self._idle, self._ended, strict=True)
+            if not (idle or ended)
+        ]
+        if not active:
+            return []
+        return self._forward(min(active))
+
+    def _forward(self, watermark_us: int) -> list[Output]:
+        if watermark_us <= self._sent_us:
+            return []
+        self._sent_us = watermark_us
+        out = self.operator.on_watermark(watermark_us)
+        held_us = self.operator.held_watermark(watermark_us) if watermark_us < TIME_MAX_US else watermark_us
+        return [*out, *self._to_all(Watermark(held_us))]
+
+    def _rest(self) -> list[Output]:
+        out = self._advance()
+        quiet = all(idle or ended for idle, ended in zip(self._idle, self._ended, strict=True))
+        if quiet and not self._said_idle and not self.ended:
+            self._said_idle = True
+            out += self._to_all(Idle())
+        return out
+
+    def _align(self) -> list[Output]:
+        epoch = max(token for token in self._token if token is not None)
+        for source, token in enumerate(self._token):
+            if token is not None and token < epoch:
+                self._token[source] = None  # subsumed: read on to the later token
+        ready = all(ended or token == epoch for token, ended in zip(self._token, self._ended, strict=True))
+        if not ready:
+            return self._drain()
+        self._aligned = epoch
+        return self._to_all(Token(epoch))
+
+    def _end(self, source: int) -> list[Output]:
+        self._ended[source] = True
+        if self.ended:
+            out = self._forward(TIME_MAX_US)
+            return [*out, *self._to_all(End())]
+        out = self._rest()
+        if any(token is not None for token in self._token):
+            out += self._align()
+        return out
+
+    def _to_all(self, message: Message) -> list[Output]:
+        return [(port, message) for port in self._ports]

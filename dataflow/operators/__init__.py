@@ -1,0 +1,1 @@
+"""The operators, one a file: what each does to batches and marks, sans-IO."""

@@ -1,0 +1,93 @@
+"""What map and flat_map share: a user's Python function, row by row, on the slow road.
+
+A row that the function fails on becomes a dead letter and the app goes on. The function may run in worker
+processes (engine/workers.py); they reach it by importing the app file again, never by pickling it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from dataflow.batches import Row, from_rows, to_rows
+from dataflow.dead_letters import DEAD_LETTER_SCHEMA, Letter, dead_letters
+from dataflow.errors import AppError, Place
+from dataflow.graph import Draft, Flow
+from dataflow.messages import Data
+from dataflow.operators.base import MAIN, SIDE, Operator, Output
+from dataflow.schema import SchemaLike, parse_schema
+
+PARALLELISM_MAX = 64
+Expand = Callable[[Row], Iterable[Row]]
+
+
+class RowFunction(Operator):
+    ports = 2
+
+    def __init__(self, name: str, expand: Expand, schema: pa.Schema) -> None:
+        self._name = name
+        self._expand = expand
+        self._schema = schema
+
+    def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
+        rows, letters = self._call(to_rows(batch))
+        try:
+            made = from_rows(rows, self._schema)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
+            made, misfits = self._convert(rows)
+            letters += misfits
+        out: list[Output] = [(MAIN, Data(made))] if made.num_rows else []
+        if letters:
+            out.append((SIDE, Data(dead_letters(letters))))
+        return out
+
+    def _call(self, rows: list[Row]) -> tuple[list[Row], list[Letter]]:
+        made: list[Row] = []
+        letters: list[Letter] = []
+        for row in rows:
+            try:
+                made.extend(self._expand(row))
+            except Exception as error:  # the user's function: anything may come
+                letters.append((self._name, "", 0, f"{type(error).__name__}: {error}", str(row)))
+        return made, letters
+
+    def _convert(self, rows: list[Row]) -> tuple[pa.RecordBatch, list[Letter]]:
+        good: list[Row] = []
+        letters: list[Letter] = []
+        for row in rows:
+            try:
+                from_rows([row], self._schema)
+                good.append(row)
+            except Exception as error:
+                letters.append((self._name, "", 0, f"{type(error).__name__}: {error}", str(row)))
+        return from_rows(good, self._schema), letters
+
+
+def row_draft(
+    kind: str,
+    flow: Flow,
+    function: Any,
+    expand: Expand,
+    schema: SchemaLike | None,
+    parallelism: int,
+    place: Place,
+) -> Draft:
+    if not callable(function):
+        raise AppError(f"{kind}: {function!r} is not a function", place=place)
+    if not isinstance(parallelism, int) or not 1 <= parallelism <= PARALLELISM_MAX:
+        raise AppError(f"{kind}: parallelism {parallelism!r} is not between 1 and {PARALLELISM_MAX}", place=place)
+    try:
+        columns = flow.schema if schema is None else parse_schema(schema)
+    except AppError as error:
+        raise AppError(f"{kind}: {error.message}", place=place) from error
+    name = f"{kind} {getattr(function, '__name__', 'function')}"
+    return Draft(
+        kind,
+        (flow.with_schema(columns), Flow(DEAD_LETTER_SCHEMA)),
+        lambda: RowFunction(name, expand, columns),
+        detail=getattr(function, "__name__", repr(function)),
+        ports=("", "dead_letters"),
+        parallelism=parallelism,
+    )

@@ -1,0 +1,102 @@
+"""Where rows enter: event time is read and watermarks are made.
+
+The watermark follows the highest time seen by `lateness`. A row that is out of bounds must see exactly the
+watermark of the rows before it, however the rows were cut into batches: so a batch is cut in front of it.
+A row without an event time cannot be placed and becomes a dead letter.
+
+Promises: the same rows in the same order give the same late rows, up to LATE_CUTS_MAX cuts a batch.
+Rejected: one watermark a batch; which rows are late would depend on the size of batches.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dataflow.batches import Ints
+from dataflow.dead_letters import DEAD_LETTER_SCHEMA, dead_letters
+from dataflow.graph import Draft, Flow
+from dataflow.messages import Data, Watermark
+from dataflow.operators.base import MAIN, SIDE, Output
+from dataflow.state.snapshot import Stateful, Tables
+from dataflow.times import INT64_MAX, TimeColumn, running_max
+
+# Beyond this the declared lateness is plainly wrong for the data: stay fast, judge the rest by batches.
+LATE_CUTS_MAX = 64
+
+
+class Source(Stateful):
+    ports = 2
+
+    def __init__(self, name: str, time: TimeColumn | None, lateness: int) -> None:
+        self._name = name
+        self._time = time
+        self._lateness = lateness
+        self._highest = -INT64_MAX
+        self._announced = False  # after a restore nobody downstream knows our watermark
+
+    def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
+        if self._time is None:
+            return [(MAIN, Data(batch))]
+        out: list[Output] = []
+        if batch.column(self._time.name).null_count:
+            out, batch = self._refuse_untimed(batch)
+        if not batch.num_rows:
+            return out
+        times = self._time.of(batch)
+        start = 0
+        for cut in self._cuts(times):
+            out += self._pass_on(batch.slice(start, cut - start), times[start:cut])
+            start = cut
+        return out + self._pass_on(batch.slice(start), times[start:])
+
+    def _cuts(self, times: Ints) -> list[int]:
+        if int(times.min()) >= self._highest and (len(times) < 2 or bool((times[1:] >= times[:-1]).all())):
+            return []
+        highest = running_max(times, self._highest)
+        late = np.flatnonzero(times < highest - self._lateness)
+        if not late.size:
+            return []
+        _, first = np.unique(highest[late], return_index=True)
+        return [int(cut) for cut in late[first][:LATE_CUTS_MAX] if cut > 0]
+
+    def _pass_on(self, batch: pa.RecordBatch, times: Ints) -> list[Output]:
+        assert self._time is not None
+        out: list[Output] = [(MAIN, Data(batch))]
+        highest = int(times.max())
+        if highest > self._highest or not self._announced:
+            self._highest = max(highest, self._highest)
+            self._announced = True
+            out.append((MAIN, Watermark(self._time.floor_us(self._highest - self._lateness))))
+        return out
+
+    def _refuse_untimed(self, batch: pa.RecordBatch) -> tuple[list[Output], pa.RecordBatch]:
+        assert self._time is not None
+        timed = batch.column(self._time.name).is_valid()
+        bad = batch.filter(pc.invert(timed)).to_pylist()
+        reason = f'event time "{self._time.name}" is null'
+        letters = dead_letters([(self._name, "", 0, reason, str(row)) for row in bad])
+        return [(SIDE, Data(letters))], batch.filter(timed)
+
+    # -- state: how far event time has come --
+
+    def dump(self, *, changed: bool) -> tuple[Tables, Tables]:
+        return {}, {}
+
+    def marks(self) -> dict[str, int]:
+        return {"highest": self._highest}
+
+    def set_marks(self, marks: dict[str, int]) -> None:
+        self._highest = marks["highest"]
+        self._announced = False
+
+
+def draft(name: str, flow: Flow, lateness_us: int) -> Draft:
+    lateness = flow.time.span(lateness_us, what="lateness") if flow.time else 0
+    return Draft(
+        "source",
+        (flow, Flow(DEAD_LETTER_SCHEMA)),
+        lambda: Source(name, flow.time, lateness),
+        ports=("", "dead_letters"),
+    )

@@ -1,0 +1,1 @@
+"""Keyed state: dense slots, numpy columns, snapshots as plain bytes."""
