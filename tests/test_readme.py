@@ -80,6 +80,10 @@ def test_there_is_something_to_run():
     assert any("peer run" in block for block in BLOCKS)
 
 
+def test_the_app_in_the_readme_is_the_example():
+    assert f"```python\n{(ROOT / 'examples/hot_rooms.py').read_text()}```" in README.read_text()
+
+
 def test_make_demo_is_peer_demo():
     assert re.search(r"^demo:.*\n\t@\$\(BIN\)/peer demo$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
