@@ -69,6 +69,7 @@ class Joiner:
         self._seeds: Sequence[Contact] = ()
         self._attempt = 0
         self._announced: set[PeerId] = set()
+        self._answered: set[PeerId] = set()
         self._unanswered: dict[int, PeerId] = {}
         self._router: Router | None = None
         self.events: dict[type, OnEvent] = {_JoinDue: self._on_join_due, _AnnounceDue: self._on_announce_due}
@@ -91,6 +92,7 @@ class Joiner:
         """Enter the ring through any of `seeds`; without any, be its first peer."""
         self._seeds = [seed for seed in seeds if seed.peer != self._me.peer]
         self._announced.clear()
+        self._answered.clear()
         self._unanswered.clear()
         self.stage = Stage.ASKING
         if not self._seeds:
@@ -169,6 +171,7 @@ class Joiner:
     def _on_announced(self, sender: Contact, message: Announced, now: float) -> Effects:
         if self._unanswered.pop(message.nonce, None) != sender.peer:
             return []
+        self._answered.add(sender.peer)
         return self._announce_to(message.contacts, now) + self._finish_if_done(now)
 
     def _on_announce_due(self, event: _AnnounceDue, now: float) -> Effects:
@@ -197,12 +200,15 @@ class Joiner:
         return self._announce_to(self._siblings(), now) or self._become_member(now)
 
     def _siblings(self) -> list[Contact]:
-        """One contact in every sibling subtree, small to large, where nobody has heard of us yet."""
-        heights = {(peer ^ self._me.peer).bit_length() for peer in self._announced}
+        """One contact in every sibling subtree, small to large, where nobody has heard of us yet.
+
+        Some of those that we were told of are dead; then another is tried, until one answers.
+        """
+        heights = {(peer ^ self._me.peer).bit_length() for peer in self._answered}
         found: dict[int, Contact] = {}
         for contact in self._view.table:
             height = (contact.peer ^ self._me.peer).bit_length()
-            if height not in heights:
+            if height not in heights and contact.peer not in self._announced:
                 found.setdefault(height, contact)
         return [found[height] for height in sorted(found)]
 
@@ -212,4 +218,5 @@ class Joiner:
         far = [it for it in self._view.table.one_per_cell() if it.peer not in self._announced]
         told: Effects = [Send(it, Announce(0, wants_leaves=False)) for it in far]
         self._announced.clear()
+        self._answered.clear()
         return [*told, Joined(len(self._view.contacts())), *self._router.release(now)]

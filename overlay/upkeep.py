@@ -1,7 +1,7 @@
 """Keep the view true while peers come and go: repair the leaf set, refresh the table, heal a split ring.
 
 - *Repair*: after a loss the outermost leaves are asked whom they know near us, and whoever they name and we lack is
-  asked next. While all is quiet one leaf after another is asked; the pauses double up to half a minute.
+  asked next. While all is quiet two leaves at a time are asked; the pauses double up to half a minute.
 - *Measure*: one contact of the table at a time is asked for a key in its own cell. Its answer tells the
   round-trip time, its load, that it is alive, and names others for that cell.
 - *Heal*: now and then a peer that was confirmed dead is asked too. Should it answer, the network was split and is whole
@@ -226,7 +226,7 @@ class Upkeep:
         if self._damaged:
             return self._repair_now(now) + self._plan_repair(now, self._settings.repair_min_s)
         pause_s = min(self._repair_pause_s * 2, self._settings.repair_max_s)
-        checks = self._check_one_leaf(now) + self._fill_gaps(now) + self._ask_one_lost(now)
+        checks = self._check_two_leaves(now) + self._fill_gaps(now) + self._ask_one_lost(now)
         return checks + self._plan_repair(now, pause_s)
 
     def _repair_now(self, now: float) -> Effects:
@@ -241,12 +241,14 @@ class Upkeep:
             effects += self._ask(leaf, self._me.peer, now)
         return effects
 
-    def _check_one_leaf(self, now: float) -> Effects:
-        leaves = list(self._view.leaves)
+    def _check_two_leaves(self, now: float) -> Effects:
+        """The outermost, beyond which anybody missing would live, and another in turn."""
+        leaves = self._view.leaves.contacts()
         if not leaves:
             return []
         self._turn += 1
-        return self._ask(leaves[self._turn % len(leaves)], self._me.peer, now)
+        asked = {leaf.peer: leaf for leaf in (leaves[-1], leaves[self._turn % len(leaves)])}
+        return [effect for leaf in asked.values() for effect in self._ask(leaf, self._me.peer, now)]
 
     def _ask_one_lost(self, now: float) -> Effects:
         if not self._lost:
