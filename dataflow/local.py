@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,8 +131,14 @@ class _Run:
         self._halt = threading.Event()
 
     def run(self, *, threads: bool) -> Summary:
-        for name, writer in self._writers.items():
-            writer.open(self._plan.schemas[name])
+        with ExitStack() as opened:
+            for name, writer in self._writers.items():
+                writer.open(self._plan.schemas[name])
+                opened.callback(writer.close)
+            self._run_stages(threads=threads)
+        return self._summary()
+
+    def _run_stages(self, *, threads: bool) -> None:
         make, workers = with_workers(self._app.file, self._params)
         executor: Executor | ThreadedExecutor | None = None
         reading: list[threading.Thread] = []
@@ -155,9 +162,6 @@ class _Run:
                 executor.stop()
             for worker in workers:
                 worker.close()
-            for writer in self._writers.values():
-                writer.close()
-        return self._summary()
 
     def _pump(self, executor: Executor | ThreadedExecutor) -> None:
         open_sources = set(self._readers)

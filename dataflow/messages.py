@@ -7,9 +7,12 @@ A mark stands for a position in the stream, so it may never overtake rows. `Toke
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+
+from dataflow.behind import Behind
 
 # Far beyond any date, and still an int64 after adding the widest window.
 TIME_MAX_US = 1 << 61
@@ -18,9 +21,10 @@ TIME_MIN_US = -(1 << 61)
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Rows that travel together."""
+    """Rows that travel together, and which of them were behind the watermark when they were read."""
 
     batch: pa.RecordBatch
+    behind: Behind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +52,14 @@ class End:
 
 
 Message = Data | Watermark | Token | Idle | End
+
+
+def in_turn(data: Data) -> Iterator[Data | Watermark]:
+    """The same rows for one who must see the watermark in front of each row that is behind it."""
+    start = 0
+    for row, watermark_us in data.behind.cuts() if data.behind else ():
+        if row > start:
+            yield Data(data.batch.slice(start, row - start))
+        yield Watermark(watermark_us)
+        start = row
+    yield Data(data.batch.slice(start))

@@ -23,6 +23,7 @@ class Stage:
     id: int
     nodes: tuple[Node, ...]
     inputs: tuple[Edge, ...]
+    meets_others: bool = False  # somewhere downstream an instance has several inputs
 
     @property
     def name(self) -> str:
@@ -34,7 +35,9 @@ class Stage:
 
     def make(self) -> Operator:
         if len(self.nodes) == 1:
-            return self.nodes[0].draft.make()
+            operator = self.nodes[0].draft.make()
+            operator.meets_others = self.meets_others
+            return operator
         return Chain([cast(Stateless, node.draft.make()) for node in self.nodes])
 
 
@@ -70,10 +73,9 @@ def make_plan(graph: Graph) -> Plan:
         else:
             run_of[node.id] = len(runs)
             runs.append([node])
-    stages = tuple(
-        Stage(at, tuple(run), tuple(Edge(run_of[edge.node], edge.port) for edge in run[0].inputs))
-        for at, run in enumerate(runs)
-    )
+    inputs = [tuple(Edge(run_of[edge.node], edge.port) for edge in run[0].inputs) for run in runs]
+    meeting = _before_meetings(inputs)
+    stages = tuple(Stage(at, tuple(run), inputs[at], at in meeting) for at, run in enumerate(runs))
     sinks = {node.name: node.inputs[0] for node in graph.of_kind("sink")}
     return Plan(
         stages,
@@ -81,6 +83,15 @@ def make_plan(graph: Graph) -> Plan:
         {name: Edge(run_of[edge.node], edge.port) for name, edge in sinks.items()},
         {name: graph.nodes[edge.node].draft.outputs[edge.port].schema for name, edge in sinks.items()},
     )
+
+
+def _before_meetings(inputs: list[tuple[Edge, ...]]) -> set[int]:
+    """Stages from which a stage with several inputs can be reached."""
+    found: set[int] = set()
+    for at in reversed(range(len(inputs))):
+        if len(inputs[at]) > 1 or at in found:
+            found.update(edge.node for edge in inputs[at])
+    return found
 
 
 def _fusable_before(graph: Graph, node: Node) -> Node | None:

@@ -49,6 +49,23 @@ class TimeColumn:
     def floor_us(self, units: int) -> int:
         return units * SECOND_US // self.units_per_second
 
+    def floors_us(self, units: Ints) -> Ints:
+        """Like floor_us, of many; what is beyond any date stays beyond."""
+        if self.units_per_second > SECOND_US:
+            return units // (self.units_per_second // SECOND_US)
+        us = SECOND_US // self.units_per_second
+        return np.clip(units, TIME_MIN_US // us, -(-TIME_MAX_US // us)) * us
+
+    def ceils_units(self, times_us: Ints) -> Ints:
+        """Like ceil_units, of many."""
+        if self.units_per_second > SECOND_US:
+            per_us = self.units_per_second // SECOND_US
+            units = np.clip(times_us, -(INT64_MAX // per_us), INT64_MAX // per_us) * per_us
+        else:
+            units = -(-times_us // (SECOND_US // self.units_per_second))
+        units = np.where(times_us >= TIME_MAX_US, INT64_MAX, units)
+        return cast(Ints, np.where(times_us <= TIME_MIN_US, -INT64_MAX, units))
+
     def ceil_units(self, time_us: int) -> int:
         """The first instant of the column's unit that is not before a watermark."""
         if time_us >= TIME_MAX_US:

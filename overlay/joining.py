@@ -165,7 +165,7 @@ class Joiner:
         if not message.wants_leaves:
             return []
         near = self._view.leaves.reaches(sender.peer)
-        contacts = tuple(it for it in self._view.leaves.contacts() if it.peer != sender.peer) if near else ()
+        contacts = tuple(self._view.leaves.contacts()) if near else ()
         return [Send(sender, Announced(message.nonce, contacts))]
 
     def _on_announced(self, sender: Contact, message: Announced, now: float) -> Effects:

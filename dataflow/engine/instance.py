@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from dataflow.messages import TIME_MAX_US, TIME_MIN_US, Data, End, Idle, Message, Token, Watermark
+from dataflow.messages import TIME_MAX_US, TIME_MIN_US, Data, End, Idle, Message, Token, Watermark, in_turn
 from dataflow.operators.base import Operator, Output
 
 
@@ -63,7 +63,7 @@ class Instance:
         if isinstance(message, Data):
             self._idle[source] = False
             self._said_idle = False
-            return self.operator.on_batch(source, message.batch) if message.batch.num_rows else []
+            return self._rows(source, message)
         if isinstance(message, Watermark):
             self._idle[source] = False
             self._said_idle = False
@@ -76,6 +76,18 @@ class Instance:
             self._token[source] = message.epoch
             return self._align()
         return self._end(source)
+
+    def _rows(self, source: int, data: Data) -> list[Output]:
+        if not data.batch.num_rows:
+            return []
+        if data.behind is None:
+            return self.operator.on_batch(source, data.batch)
+        if self.operator.carries_behind:
+            return self.operator.carry(data.batch, data.behind)
+        out, batch, torn = self.operator.settle(data.batch, data.behind)
+        for message in in_turn(Data(batch, torn)):
+            out += self._take(source, message)
+        return out
 
     def _advance(self) -> list[Output]:
         active = [

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from dataflow.batches import concat
+from dataflow.behind import joined
 from dataflow.engine.executor import Routes, last_token
 from dataflow.engine.instance import Instance
 from dataflow.messages import Data, Message
@@ -51,22 +52,27 @@ class Inbox:
             if self._stopped:
                 raise Stopped
             source, message = self._items.popleft()
-            parts = [message.batch] if isinstance(message, Data) else []
-            rows = parts[0].num_rows if parts else 0
-            while parts and self._items and self._items[0][0] == source and isinstance(self._items[0][1], Data):
-                batch = self._items[0][1].batch
-                if rows + batch.num_rows > BATCH_ROWS_MAX:
+            parts = [message] if isinstance(message, Data) else []
+            rows = parts[0].batch.num_rows if parts else 0
+            while parts and self._items and self._items[0][0] == source:
+                following = self._items[0][1]
+                if not isinstance(following, Data) or rows + following.batch.num_rows > BATCH_ROWS_MAX:
                     break
                 self._items.popleft()
-                parts.append(batch)
-                rows += batch.num_rows
+                parts.append(following)
+                rows += following.batch.num_rows
             self._changed.notify_all()
-        return (source, Data(concat(parts, parts[0].schema))) if len(parts) > 1 else (source, message)
+        return (source, _together(parts)) if len(parts) > 1 else (source, message)
 
     def stop(self) -> None:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+
+
+def _together(parts: list[Data]) -> Data:
+    batch = concat([part.batch for part in parts], parts[0].batch.schema)
+    return Data(batch, joined([(part.batch.num_rows, part.behind) for part in parts]))
 
 
 class ThreadedExecutor:

@@ -21,10 +21,11 @@ import pyarrow as pa
 
 from dataflow.aggregates import AggregatePlan
 from dataflow.batches import Ints, concat
+from dataflow.behind import Behind
 from dataflow.errors import Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import Data
-from dataflow.operators.base import MAIN, Output
+from dataflow.operators.base import MAIN, Output, Settled
 from dataflow.schema import require_columns
 from dataflow.state.accumulators import COUNT
 from dataflow.state.keys import Keys
@@ -73,6 +74,9 @@ class CountAggregate(Stateful):
         self._removed.append(self._names(full))
         self._panes.discard(full)
         return [(MAIN, Data(pa.RecordBatch.from_arrays(arrays, schema=self._out)))]
+
+    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        return [], batch, None  # rows are counted as they come, whatever their time
 
     def _names(self, entries: Ints) -> pa.RecordBatch:
         keys = self._keys.columns(self._panes.key_slots(entries))

@@ -19,11 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.batches import Bools, Ints, keep, take
+from dataflow.behind import Behind
 from dataflow.durations import Duration, duration_text, duration_us
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import TIME_MIN_US, Data
-from dataflow.operators.base import MAIN, SIDE, Output
+from dataflow.operators.base import MAIN, SIDE, Output, Settled, set_aside
 from dataflow.operators.window_times import require_time
 from dataflow.schema import require_columns
 from dataflow.state.index import first_appearances
@@ -84,6 +85,13 @@ class Distinct(Stateful):
                 return np.sort(np.concatenate(out))
             given = due[first_appearances(slots[due])[0]]
             out.append(given)
+
+    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        if self._time is None:
+            return [], batch, behind  # what goes out may be behind for others
+        times = self._time.of(batch)[behind.rows]
+        late = times + self._within <= self._time.ceils_units(behind.watermarks_us)
+        return set_aside(batch, behind, late=late, torn=~late)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:
         if self._time is not None:

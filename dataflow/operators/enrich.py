@@ -70,6 +70,7 @@ class EnrichTable(Stateless):
         self._lookup = lookup
         self._schema = schema
         self._inner = inner
+        self.carries_behind = not inner  # then it gives one row for each
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self._lookup.extend(batch, self._schema, inner=self._inner)

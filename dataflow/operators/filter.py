@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.expressions import Expr, Projection
 from dataflow.graph import Draft, Flow
@@ -29,11 +31,17 @@ def predicate_of(flow: Flow, predicate: Expr, operator: str, place: Place) -> Pr
 
 
 class Filter(Stateless):
+    carries_behind = True
+
     def __init__(self, predicate: Projection) -> None:
         self._predicate = predicate
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(self._predicate.run(batch)["filter"])
+
+    def apply_behind(self, batch: pa.RecordBatch, behind: Behind) -> tuple[pa.RecordBatch, Behind | None]:
+        kept = pc.fill_null(self._predicate.run(batch)["filter"], False)
+        return batch.filter(kept), behind.after_filter(kept.to_numpy(zero_copy_only=False))
 
 
 def draft(flow: Flow, predicate: Expr, place: Place) -> Draft:

@@ -34,11 +34,12 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.batches import Row, from_rows, keep, take, to_rows
+from dataflow.behind import Behind
 from dataflow.dead_letters import DEAD_LETTER_SCHEMA, Letter, dead_letters
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import TIME_MIN_US, Data
-from dataflow.operators.base import MAIN, SIDE, Output
+from dataflow.operators.base import MAIN, SIDE, Output, Settled, set_aside
 from dataflow.schema import SchemaLike, parse_schema, require_columns
 from dataflow.state.row_buffer import RowBuffer
 from dataflow.state.snapshot import Stateful, Tables, key_columns, keyed_table
@@ -105,6 +106,12 @@ class Process(Stateful):
             batch, times = keep(batch, ~late), times[~late]
         self._waiting.append(batch, times)
         return out
+
+    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        if self._time is None:
+            return [], batch, None
+        late = self._time.of(batch)[behind.rows] < self._time.ceils_units(behind.watermarks_us)
+        return set_aside(batch, behind, late=late, port=LATE)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:
         if self._time is None:

@@ -23,6 +23,8 @@ from dataflow.schema import require_columns
 
 
 class Select(Stateless):
+    carries_behind = True
+
     def __init__(self, projection: Projection, schema: pa.Schema) -> None:
         self._projection = projection
         self._schema = schema

@@ -19,10 +19,11 @@ import pyarrow as pa
 
 from dataflow.aggregates import AggregatePlan
 from dataflow.batches import keep
+from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import TIME_MIN_US, Data
-from dataflow.operators.base import MAIN, SIDE, Output
+from dataflow.operators.base import MAIN, SIDE, Output, Settled, set_aside
 from dataflow.operators.window_times import require_time, window_fields, window_flow
 from dataflow.schema import require_columns
 from dataflow.state.columns import to_arrow
@@ -68,6 +69,14 @@ class SessionAggregate(Stateful):
         slots, _ = self._keys.intern([batch.column(name) for name in self._key], batch.num_rows)
         self._sessions.fold(slots, times, self._plan.inputs(batch))
         return out
+
+    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        times = self._time.of(batch)[behind.rows]
+        closed_before = self._time.ceils_units(behind.watermarks_us - self._allowed_us)
+        late = times + self._gap <= closed_before
+        # Such a row would join a session that was closed just before it came.
+        torn = ~late & (times < closed_before)
+        return set_aside(batch, behind, late=late, torn=torn, held_us=self._allowed_us)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:
         self._closed_before = max(self._closed_before, self._time.ceil_units(watermark_us - self._allowed_us))

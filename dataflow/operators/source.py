@@ -1,10 +1,10 @@
 """Where rows enter: event time is read and watermarks are made.
 
-The watermark follows the highest time seen by `lateness`. A row that is out of bounds must see exactly the
-watermark of the rows before it, however the rows were cut into batches: so a batch is cut in front of it.
+The watermark follows the highest time seen by `lateness`. A row that is behind it is marked with the watermark
+of the rows before it (see behind.py), so that it does not matter how the rows were cut into batches.
 A row without an event time cannot be placed and becomes a dead letter.
 
-Promises: the same rows in the same order give the same late rows, up to LATE_CUTS_MAX cuts a batch.
+Promises: the same rows in the same order give the same late rows.
 Rejected: one watermark a batch; which rows are late would depend on the size of batches.
 """
 
@@ -15,15 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataflow.batches import Ints
+from dataflow.behind import Behind
 from dataflow.dead_letters import DEAD_LETTER_SCHEMA, dead_letters
 from dataflow.graph import Draft, Flow
-from dataflow.messages import Data, Watermark
+from dataflow.messages import Data, Watermark, in_turn
 from dataflow.operators.base import MAIN, SIDE, Output
 from dataflow.state.snapshot import Stateful, Tables
 from dataflow.times import INT64_MAX, TimeColumn, running_max
-
-# Beyond this the declared lateness is plainly wrong for the data: stay fast, judge the rest by batches.
-LATE_CUTS_MAX = 64
 
 
 class Source(Stateful):
@@ -45,31 +43,28 @@ class Source(Stateful):
         if not batch.num_rows:
             return out
         times = self._time.of(batch)
-        start = 0
-        for cut in self._cuts(times):
-            out += self._pass_on(batch.slice(start, cut - start), times[start:cut])
-            start = cut
-        return out + self._pass_on(batch.slice(start), times[start:])
+        data = Data(batch, self._behind(times))
+        # Rows of one input may not run ahead of the watermark that another input is to bring.
+        out += [(MAIN, message) for message in (in_turn(data) if self.meets_others else (data,))]
+        return out + self._advance(int(times.max()))
 
-    def _cuts(self, times: Ints) -> list[int]:
+    def _behind(self, times: Ints) -> Behind | None:
+        assert self._time is not None
         if int(times.min()) >= self._highest and (len(times) < 2 or bool((times[1:] >= times[:-1]).all())):
-            return []
+            return None
         highest = running_max(times, self._highest)
         late = np.flatnonzero(times < highest - self._lateness)
         if not late.size:
-            return []
-        _, first = np.unique(highest[late], return_index=True)
-        return [int(cut) for cut in late[first][:LATE_CUTS_MAX] if cut > 0]
+            return None
+        return Behind(late, self._time.floors_us(highest[late] - self._lateness))
 
-    def _pass_on(self, batch: pa.RecordBatch, times: Ints) -> list[Output]:
+    def _advance(self, highest: int) -> list[Output]:
         assert self._time is not None
-        out: list[Output] = [(MAIN, Data(batch))]
-        highest = int(times.max())
-        if highest > self._highest or not self._announced:
-            self._highest = max(highest, self._highest)
-            self._announced = True
-            out.append((MAIN, Watermark(self._time.floor_us(self._highest - self._lateness))))
-        return out
+        if highest <= self._highest and self._announced:
+            return []
+        self._highest = max(highest, self._highest)
+        self._announced = True
+        return [(MAIN, Watermark(self._time.floor_us(self._highest - self._lateness)))]
 
     def _refuse_untimed(self, batch: pa.RecordBatch) -> tuple[list[Output], pa.RecordBatch]:
         assert self._time is not None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dataflow.behind import Behind
 from dataflow.errors import Place
 from dataflow.expressions import Expr, Projection
 from dataflow.graph import Draft, Flow
@@ -25,14 +26,26 @@ from dataflow.operators.filter import predicate_of
 
 class Split(Operator):
     ports = 2
+    carries_behind = True
 
     def __init__(self, predicate: Projection) -> None:
         self._predicate = predicate
 
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
+        return self._parts(batch, None)
+
+    def carry(self, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
+        return self._parts(batch, behind)
+
+    def _parts(self, batch: pa.RecordBatch, behind: Behind | None) -> list[Output]:
         mask = pc.fill_null(self._predicate.run(batch)["split"], False)
-        parts = ((MAIN, batch.filter(mask)), (SIDE, batch.filter(pc.invert(mask))))
-        return [(port, Data(part)) for port, part in parts if part.num_rows]
+        out: list[Output] = []
+        for port, kept in ((MAIN, mask), (SIDE, pc.invert(mask))):
+            part = batch.filter(kept)
+            left = behind.after_filter(kept.to_numpy(zero_copy_only=False)) if behind else None
+            if part.num_rows:
+                out.append((port, Data(part, left)))
+        return out
 
 
 def draft(flow: Flow, predicate: Expr, place: Place) -> Draft:

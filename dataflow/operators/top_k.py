@@ -23,10 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dataflow.batches import Ints, concat, keep, take
+from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import Data
-from dataflow.operators.base import MAIN, SIDE, Output
+from dataflow.operators.base import MAIN, SIDE, Output, Settled
 from dataflow.operators.window_times import (
     WindowTimes,
     require_time,
@@ -111,6 +112,9 @@ class TopK(Stateful):
         ranks = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
         best = ranks < self._k
         return order[best], ranks[best] + 1
+
+    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        return self._times.settle(batch, behind)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:
         shape = self._times.shape

@@ -26,10 +26,11 @@ import pyarrow as pa
 
 from dataflow.aggregates import AggregatePlan
 from dataflow.batches import Ints, keep
+from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import Data
-from dataflow.operators.base import MAIN, SIDE, Output
+from dataflow.operators.base import MAIN, SIDE, Output, Settled
 from dataflow.operators.window_times import WindowTimes, require_time, window_fields, window_flow, window_times
 from dataflow.schema import require_columns
 from dataflow.state.accumulators import Aggregate, finish
@@ -69,6 +70,9 @@ class WindowAggregate(Stateful):
         slots, _ = self._keys.intern([batch.column(name) for name in self._key], batch.num_rows)
         self._panes.fold(slots, panes, distinct, self._plan.inputs(batch))
         return out
+
+    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        return self._times.settle(batch, behind)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:
         end = self._times.closed_panes(watermark_us)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from dataflow.batches import Ints
+from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.graph import Flow
+from dataflow.operators.base import Settled, set_aside
 from dataflow.state.pane_windows import PaneWindows
 from dataflow.times import TimeColumn
 from dataflow.windows import TimeWindow
@@ -30,6 +33,22 @@ class WindowTimes:
     def closed_panes(self, watermark_us: int) -> int:
         """Panes that begin before this one are over, lateness included."""
         return (self.time.ceil_units(watermark_us - self.allowed_us) - self.offset) // self.pane
+
+    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        """A row is late if all its windows were closed when it was read. It is torn if only some of them were."""
+        shape = self.shape
+        panes = self.panes_of(self.time.of(batch)[behind.rows])
+        ends = self.panes_of(self.time.ceils_units(behind.watermarks_us - self.allowed_us))
+        next_starts = ((ends - shape.size) // shape.slide + 1) * shape.slide
+        late = panes // shape.slide * shape.slide < next_starts
+        first_starts = -((shape.size - 1 - panes) // shape.slide) * shape.slide
+        torn = None if shape.size == shape.slide else ~late & (first_starts < next_starts)
+        out, rest, left = set_aside(batch, behind, late=late, torn=torn, held_us=self.allowed_us)
+        if left and torn is not None:
+            # One cut for each window that closes is enough: watermarks in between change nothing here.
+            _, first, group = np.unique(next_starts[torn], return_index=True, return_inverse=True)
+            left = Behind(left.rows, left.watermarks_us[first][group])
+        return out, rest, left
 
 
 def window_times(flow: Flow, window: TimeWindow, allowed_us: int) -> WindowTimes:

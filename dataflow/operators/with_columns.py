@@ -22,6 +22,8 @@ from dataflow.operators.base import Stateless
 
 
 class WithColumns(Stateless):
+    carries_behind = True
+
     def __init__(self, projection: Projection, schema: pa.Schema) -> None:
         self._projection = projection
         self._schema = schema

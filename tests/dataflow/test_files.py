@@ -1,6 +1,8 @@
 """Files as sources: what is good is read, what is bad is set aside with its line, what is wrong is a sentence."""
 
+import csv
 import json
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -129,3 +131,51 @@ def test_no_line_is_lost_or_read_twice(lines):
 def test_a_block_of_one_bad_json_line_gives_no_rows():
     batch, letters = JsonLines(SCHEMA, Origin("s", "f")).parse(b"rubbish\n", 7)
     assert batch.num_rows == 0 and letters[0][2] == 7
+
+
+def parse_csv(text, schema=SCHEMA):
+    batch, letters = CsvLines(schema, Origin("s", "f"), schema.names).parse(text, 1)
+    return batch.to_pylist(), [letter[2] for letter in letters]
+
+
+BROKEN = ["kitchen,hot,{at}", "attic,21.5", 'bath,"19.0,{at}', "bath,1,2026-13-01T00:00:00"]
+
+
+def broken_file(lines, *, broken, every):
+    """Lines, and the numbers of those that are broken."""
+    out, bad = [], []
+    for n in range(1, lines + 1):
+        at = f"2026-01-01T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}"
+        if n % every == 0:
+            bad.append(n)
+        out.append(broken[n // every % len(broken)].format(at=at) if n % every == 0 else f"k\u00fcche,{n}.5,{at}")
+    return "\n".join(out).encode(), bad
+
+
+def test_a_few_bad_lines_do_not_slow_down_the_good_ones():
+    text, bad = broken_file(30_000, broken=BROKEN[:3], every=300)
+    with patch("dataflow.connectors.csv_lines.csv.reader", side_effect=csv.reader) as one_by_one:
+        rows, letters = parse_csv(text)
+    assert letters == bad and [row["celsius"] for row in rows] == [n + 0.5 for n in range(1, 30_001) if n % 300]
+    assert one_by_one.call_count < 5 * len(bad)
+
+
+@pytest.mark.parametrize("every", [2, 7, 50, 299])
+def test_lines_that_only_look_well_are_found_too_and_order_is_kept(every):
+    text, bad = broken_file(900, broken=BROKEN, every=every)
+    rows, letters = parse_csv(text)
+    assert letters == bad and [row["celsius"] for row in rows] == [n + 0.5 for n in range(1, 901) if n % every]
+
+
+def test_good_lines_that_look_odd_keep_their_place():
+    lines = [("x,1e2" if n % 5 == 0 else "hot,hot" if n % 11 == 0 else f"y,{n}") for n in range(1, 301)]
+    rows, letters = parse_csv("\n".join(lines).encode(), parse_schema({"room": "string", "celsius": "float64"}))
+    assert letters == [n for n in range(1, 301) if n % 11 == 0 and n % 5]
+    assert [row["celsius"] for row in rows] == [100 if n % 5 == 0 else n for n in range(1, 301) if n not in letters]
+
+
+def test_an_open_quote_swallows_no_lines():
+    schema = parse_schema({"room": "string", "note": "string"})
+    text = b'a,1\nb,"2\nc,3\nd,4"\ne,5\n'
+    rows, letters = parse_csv(text, schema)
+    assert [row["room"] for row in rows] == ["a", "c", "d", "e"] and letters == [2]

@@ -270,3 +270,23 @@ def test_a_stage_or_a_sink_that_fails_ends_the_run_with_its_own_error(threads):
     app.source("in", schema={"x": "int64"}).filter(col("x") > 0).sink("out")
     with pytest.raises(OSError, match="disk full"):
         run(app, {"in": Generator([{"x": 1}] * 10 for _ in range(1000))}, {"out": Full()}, threads=threads)
+
+
+class Refuses(Collect):
+    """A sink that cannot be opened, and does not like to be closed either."""
+
+    def open(self, schema):
+        raise AppError("the disk is full")
+
+    def close(self):
+        raise AssertionError("never opened")
+
+
+def test_a_sink_that_does_not_open_leaves_no_other_open():
+    app, first, last = App("t"), Collect(), Collect()
+    rows = app.source("ticks", schema={"n": "int64"})
+    for name in ("first", "second", "last"):
+        rows.sink(name)
+    with pytest.raises(AppError, match="the disk is full"):
+        run(app, {"ticks": Ticks()}, {"first": first, "second": Refuses(), "last": last})
+    assert first.rows == ["closed"] and not hasattr(last, "rows")
