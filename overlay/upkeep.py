@@ -1,7 +1,7 @@
 """Keep the view true while peers come and go: repair the leaf set, refresh the table, heal a split ring.
 
 - *Repair*: after a loss the outermost leaves are asked whom they know near us, and whoever they name and we lack is
-  asked next. While all is quiet two leaves at a time are asked; the pauses double up to half a minute.
+  asked next. While all is quiet two leaves at a time are asked; the pauses double up to `repair_max_s`.
 - *Measure*: one contact of the table at a time is asked for a key in its own cell. Its answer tells the
   round-trip time, its load, that it is alive, and names others for that cell.
 - *Heal*: now and then a peer that was confirmed dead is asked too. Should it answer, the network was split and is whole
