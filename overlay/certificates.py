@@ -36,10 +36,10 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, SignatureAlgorithmOID
 
 from overlay.ids import PeerId, peer_id
-from overlay.signing import PUBLIC_KEY_BYTES, Signer
+from overlay.signing import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, Signer
 
 Draw = Callable[[int], bytes]
 """Gives that many random bytes: `secrets.token_bytes`, or a seeded one in tests and in the simulator."""
@@ -222,6 +222,7 @@ def read_credential(
         # A parser of foreign bytes has many ways to say no, and they differ between releases.
         raise CredentialError("bad-certificate", str(error)[:80]) from None
     _check_issuer(certificate, authority_certificate)
+    _check_form(certificate, der)
     try:
         credential = _believe(certificate, der)
     except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
@@ -252,11 +253,25 @@ def public_key_of(authority_certificate: x509.Certificate) -> bytes:
     return authority_certificate.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
+_SIGNATURE_HEADER = bytes([0x03, SIGNATURE_BYTES + 1, 0x00])
+"""A DER bit string of 64 bytes with no unused bits."""
+
+
 def _check_issuer(certificate: x509.Certificate, authority: x509.Certificate) -> None:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         raise CredentialError("foreign-ca", "not signed by the CA of this cluster") from None
+
+
+def _check_form(certificate: x509.Certificate, der: bytes) -> None:
+    """One certificate, one form: what surrounds the signed part is not signed, and the parser forgives too much there.
+
+    The algorithm may be misnamed, and the signature's count of unused bits need not be zero.
+    """
+    has_form = der.endswith(_SIGNATURE_HEADER + certificate.signature)
+    if not has_form or certificate.signature_algorithm_oid != SignatureAlgorithmOID.ED25519:
+        raise CredentialError("bad-certificate", "its signature is not written as Ed25519's is")
 
 
 def _believe(certificate: x509.Certificate, der: bytes) -> Credential:

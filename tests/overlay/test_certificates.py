@@ -107,6 +107,15 @@ def test_the_ca_issues_no_nonsense(name, role, peers):
         authority.issue(name, role, NOW, virtual_peers=peers, days=1)
 
 
+def test_no_bit_of_a_certificate_can_be_turned_unnoticed():
+    der = to_der(lamp.certificate_pem)
+    for bit in range(8 * len(der)):
+        changed = bytearray(der)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CredentialError):
+            read_credential(bytes(changed), authority_certificate=authority.certificate, now=NOW)
+
+
 @settings(max_examples=150, deadline=None)
 @given(at=st.integers(0, 10_000), flip=st.integers(1, 255))
 def test_one_changed_byte_and_it_is_nobodys_certificate(at, flip):
