@@ -1,0 +1,186 @@
+"""What peers ask of each other to launch and end an app: a question, an answer, nothing in between.
+
+    SendJoin   "route a JOIN to this key"           -> Routed       the peers on its way
+    Measure    "who is near you, with what room?"   -> Measured     itself first, then its leaf set
+    Reserve    "keep room for so many instances"    -> Agreed | Declined
+    Host       "get ready to run these" + charter   -> Agreed | Declined
+    Begin      "let your sources speak"             -> Agreed | Declined
+    Halt       "end it" (also gives room back)      -> Agreed
+    Inquire    "how is it going?"                   -> Report       JSON, for a person
+    Failed     "it broke here": everybody halts     -> Agreed
+
+Every answer repeats the number of its question. All of them may be asked twice: an answer can be lost, and
+the second time finds the work done. They travel as the content of DATA frames, because a charter is larger than a
+control message may be and must not be dropped silently.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from overlay.contact import Contact
+from overlay.vitals import LOAD_MAX
+from overlay.wire import (
+    U16,
+    U64,
+    Contacts,
+    Flag,
+    Name,
+    Sentence,
+    WireContact,
+    WireKey,
+    listed,
+    message,
+    real,
+    struct,
+    text,
+)
+
+APP_ID_CHARS: Final = 64
+"""An app's id is the SHA-256 of its bundle, in hexadecimal digits."""
+REPORT_BYTES_MAX: Final = 48 * 1024
+ROOMS_MAX: Final = 64
+"""A peer and its leaf set, with room to spare."""
+
+AppId = Annotated[str, text(APP_ID_CHARS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What one peer has to offer, as it or a neighbour of it knows."""
+
+    contact: WireContact
+    slots: U16
+    slots_used: U16
+    load: Annotated[float, real(0.0, LOAD_MAX)]
+
+    @property
+    def slots_free(self) -> int:
+        return max(0, self.slots - self.slots_used)
+
+
+@message(tag=100)
+@dataclass(frozen=True, slots=True)
+class SendJoin:
+    ask: U64
+    app: AppId
+    key: WireKey
+
+
+@message(tag=101)
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """The peers on the way of the JOIN, its origin first, the rendezvous last."""
+
+    ask: U64
+    hops: Contacts
+
+
+@message(tag=102)
+@dataclass(frozen=True, slots=True)
+class Measure:
+    ask: U64
+
+
+@message(tag=103)
+@dataclass(frozen=True, slots=True)
+class Measured:
+    ask: U64
+    rooms: Annotated[tuple[Room, ...], listed(struct(Room), ROOMS_MAX)]
+
+
+@message(tag=104)
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    ask: U64
+    app: AppId
+    name: Name
+    generation: U64
+    slots: U16
+
+
+@message(tag=105)
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The charter is the body of the frame."""
+
+    ask: U64
+    app: AppId
+    generation: U64
+
+
+@message(tag=106)
+@dataclass(frozen=True, slots=True)
+class Begin:
+    ask: U64
+    app: AppId
+    generation: U64
+
+
+@message(tag=107)
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """`is_drained`: sources end first, and what is under way still reaches the sinks."""
+
+    ask: U64
+    app: AppId
+    generation: U64
+    is_drained: Flag
+    reason: Sentence
+
+
+@message(tag=108)
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An instance here has failed: `reason` says where and why. The app ends everywhere."""
+
+    ask: U64
+    app: AppId
+    generation: U64
+    reason: Sentence
+
+
+@message(tag=109)
+@dataclass(frozen=True, slots=True)
+class Inquire:
+    ask: U64
+    app: AppId
+
+
+@message(tag=110)
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Facts about our share of an app, as JSON."""
+
+    ask: U64
+    facts: Annotated[str, text(REPORT_BYTES_MAX)]
+
+
+@message(tag=111)
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    ask: U64
+
+
+@message(tag=112)
+@dataclass(frozen=True, slots=True)
+class Declined:
+    ask: U64
+    reason: Sentence
+
+
+Request = SendJoin | Measure | Reserve | Host | Begin | Halt | Failed | Inquire
+Reply = Routed | Measured | Agreed | Declined | Report
+REPLIES: Final = (Routed, Measured, Agreed, Declined, Report)
+
+
+def sentence_of(reason: str) -> str:
+    """A reason that fits a message, however long a user's exception was.
+
+    >>> len(sentence_of("x" * 5000).encode())
+    1024
+    """
+    return reason.encode()[:1024].decode(errors="ignore")
+
+
+def room_of(contact: Contact, *, slots: int, slots_used: int, load: float) -> Room:
+    return Room(contact, min(slots, 0xFFFF), min(slots_used, 0xFFFF), min(max(load, 0.0), LOAD_MAX))
