@@ -11,13 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
 
 from dataflow.app import App
-from dataflow.batches import from_rows
-from dataflow.connectors.protocol import Letters, Quiet, SinkConnector, SourceConnector
+from dataflow.connectors.protocol import Letters, SinkConnector, SourceConnector
+from dataflow.connectors.reading import message_of
 from dataflow.connectors.specs import parse_sink, parse_source
 from dataflow.dead_letters import dead_letters
 from dataflow.engine.executor import Executor
@@ -28,7 +25,6 @@ from dataflow.loading import load_app
 from dataflow.messages import Data, End, Idle, Message
 from dataflow.operators.base import SIDE
 from dataflow.plan import Plan, make_plan
-from dataflow.schema import schema_text
 
 READS_WAITING_MAX = 4  # per run: one being worked on, the next ones being parsed meanwhile
 IDLE_AFTER_S = 1.0
@@ -214,29 +210,12 @@ class _Run:
     def _read(self, name: str) -> None:
         try:
             for each in self._readers[name].read(self._schemas[name]):
-                self._put((name, each if isinstance(each, Letters) else self._message(name, each)))
+                self._put((name, each if isinstance(each, Letters) else message_of(name, self._schemas[name], each)))
                 if self._halt.is_set():
                     return
             self._put((name, End()))
         except BaseException as error:  # handed to the thread that runs the app
             self._put((name, error))
-
-    def _message(self, name: str, each: Any) -> Message:
-        schema = self._schemas[name]
-        if isinstance(each, Quiet):
-            return Idle()
-        if isinstance(each, list):
-            try:
-                return Data(from_rows(each, schema))
-            except (pa.ArrowException, TypeError, ValueError) as error:
-                raise AppError(f'source "{name}" gave rows that do not fit its schema: {error}') from error
-        if not isinstance(each, pa.RecordBatch):
-            raise AppError(f'source "{name}" gave {type(each).__name__}, not rows or a RecordBatch')
-        if not each.schema.equals(schema):
-            raise AppError(
-                f'source "{name}" declares ({schema_text(schema)}) but its connector gave ({schema_text(each.schema)})'
-            )
-        return Data(each)
 
     def _put(self, item: Item) -> None:
         while not self._halt.is_set():

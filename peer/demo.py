@@ -65,7 +65,8 @@ def _tell_the_story(fleet: Fleet, peers: int, say: Say) -> None:
     fleet.await_ring()
     took_s = time.monotonic() - started
     say(f"The ring is complete after {took_s:.1f} s: every peer knows the other {peers - 1}.\n")
-    fleet.until(partial(has_measured, first), "the first round-trip times", within_s=MEASURE_S_MAX)
+    for member in fleet.running:
+        fleet.until(partial(has_measured, member), f"{member.name}'s first round-trip times", within_s=MEASURE_S_MAX)
     say(ring_table(fleet.running))
 
     say("\nA route to the key of 'alerts', as peer lamp sees it:\n")

@@ -8,6 +8,7 @@
     Halt       "end it" (also gives room back)      -> Agreed
     Inquire    "how is it going?"                   -> Report       JSON, for a person
     Failed     "it broke here": everybody halts     -> Agreed
+    ReadRows   "what has this sink taken?"          -> Rows         the rows are the body, as an Arrow stream
 
 Every answer repeats the number of its question. All of them may be asked twice: an answer can be lost, and
 the second time finds the work done. They travel as the content of DATA frames, because a charter is larger than a
@@ -168,9 +169,35 @@ class Declined:
     reason: Sentence
 
 
-Request = SendJoin | Measure | Reserve | Host | Begin | Halt | Failed | Inquire
-Reply = Routed | Measured | Agreed | Declined | Report
-REPLIES: Final = (Routed, Measured, Agreed, Declined, Report)
+@message(tag=113)
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Rows of a sink from a position on. `from_now`: never mind the position, begin with what comes next.
+
+    Waits up to `wait_ms` for rows. The first question of a reader attaches it: see hosting/kept_rows.py.
+    """
+
+    ask: U64
+    app: AppId
+    stream: Name
+    reader: Name
+    position: U64
+    from_now: Flag
+    wait_ms: U16
+
+
+@message(tag=114)
+@dataclass(frozen=True, slots=True)
+class Rows:
+    ask: U64
+    first: U64
+    next: U64
+    is_ended: Flag
+
+
+Request = SendJoin | Measure | Reserve | Host | Begin | Halt | Failed | Inquire | ReadRows
+Reply = Routed | Measured | Agreed | Declined | Report | Rows
+REPLIES: Final = (Routed, Measured, Agreed, Declined, Report, Rows)
 
 
 def sentence_of(reason: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import dataflow.deploying.requests  # noqa: F401 (its messages are tested here too)
 import overlay.messages
 from overlay.contact import Contact
 from overlay.ids import Key, PeerId
