@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import msgpack
@@ -84,7 +85,7 @@ class Assignment:
 
     def __post_init__(self) -> None:
         instances = [place.instance for place in self.places]
-        if any(first >= second for first, second in zip(instances, instances[1:], strict=False)):
+        if any(first >= second for first, second in pairwise(instances)):
             raise AssignmentError("the places of an assignment are sorted by instance and name each once")
 
     def copies(self, stage: int) -> tuple[InstanceId, ...]:
