@@ -39,6 +39,7 @@ WORLD = {
 }
 SHELL_PACKAGES = {"peer", "spark_sink"}
 SHELL_FILES = {
+    "dataflow/bundles/importing.py",  # a lock: sys.modules is one for all threads
     "dataflow/connectors/files.py",  # replays a file at its recorded speed
     "dataflow/connectors/lines.py",  # standard input and TCP
     "dataflow/engine/threads.py",
