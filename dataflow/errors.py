@@ -40,6 +40,13 @@ class AppError(Exception):
         self.place = place
 
 
+class OutOfMemoryError(AppError):
+    """A function of the app found no memory. Not a bad row: the next one would find none either."""
+
+    def __init__(self, what: str, *, place: Place | None = None) -> None:
+        super().__init__(f"{what}: there is no memory left. Does it keep every row?", place=place)
+
+
 def place_of_caller() -> Place:
     """The nearest frame outside this package: the line the user wrote."""
     frame = sys._getframe(1)

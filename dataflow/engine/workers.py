@@ -1,121 +1,218 @@
-"""Python row functions in processes of their own: real parallelism, in order.
+"""Python functions in processes of their own: real parallelism in order, and limits that hold.
 
-A batch is cut into as many slices as there are workers; each works on its own, and the results are put
-together again in order, so downstream sees what one process would have given. Workers are fresh interpreters
-that import the app file again and find the operator by its number. Nothing is pickled: frames are a length,
-a port and Arrow IPC.
+A batch is cut into as many slices as there are workers; each works on its own, and the results are put together
+again in order, so downstream sees what one process would have given. Workers are fresh interpreters that build the
+app again, from its file or from its bundle, and take the stage of the same number. Nothing is pickled.
+
+An app from a bundle runs *all* its stateless Python functions here, within its limits: a function that allocates
+without bound, loops for ever or sleeps for ever ends its worker, and the app fails with a sentence about it, while the
+peer and its other apps go on. (`process` keeps state and so still runs inside the engine.)
 """
 
 from __future__ import annotations
 
-import struct
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
-import msgpack
 import pyarrow as pa
 
+from dataflow.bundles.limits import Limits
+from dataflow.engine.worker_frames import END_OF_REPLY, READY, Greeting, read_frame, write_frame
+from dataflow.engine.worker_limits import ENVIRONMENT, NO_MEMORY_EXIT
 from dataflow.errors import AppError
 from dataflow.messages import Data
 from dataflow.operators.base import Operator, Output
 from dataflow.plan import Stage
 
-HEADER = struct.Struct(">IB")
-END_OF_REPLY = 255
-FRAME_BYTES_MAX = 1 << 30
+if TYPE_CHECKING:
+    from dataflow.bundles.sealing import Verified
+
 ROWS_PER_WORKER_MIN = 256  # below this a trip to another process costs more than it gains
+START_WALL_S = 60  # to start an interpreter and build the app; a small device needs some seconds
+PYTHON_KINDS = frozenset({"map", "flat_map", "map_batches"})
 
-
-def write_frame(pipe: IO[bytes], port: int, batch: pa.RecordBatch | None) -> None:
-    body = b"" if batch is None else _to_ipc(batch)
-    pipe.write(HEADER.pack(len(body), port))
-    pipe.write(body)
-    if port == END_OF_REPLY or batch is None:
-        pipe.flush()
-
-
-def read_frame(pipe: IO[bytes]) -> tuple[int, pa.RecordBatch | None] | None:
-    """(port, batch), or None at the end of the pipe."""
-    header = pipe.read(HEADER.size)
-    if len(header) < HEADER.size:
-        return None
-    size, port = HEADER.unpack(header)
-    if size > FRAME_BYTES_MAX:
-        raise AppError(f"a worker sent a frame of {size} bytes")
-    if not size:
-        return port, None
-    with pa.ipc.open_stream(pa.py_buffer(pipe.read(size))) as reader:
-        return port, reader.read_next_batch()
-
-
-def _to_ipc(batch: pa.RecordBatch) -> Any:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue()
+Process = subprocess.Popen[bytes]
+MakeStage = Callable[[Stage], Operator]
 
 
 class Workers(Operator):
-    """Stands in for a row operator and hands its batches to processes."""
+    """Stands in for a stage and hands its batches to processes."""
 
     ports = 2
 
-    def __init__(self, file: str, node: int, parallelism: int, params: Mapping[str, str]) -> None:
-        if not Path(file).is_file():
+    def __init__(self, greeting: Greeting, stage: Stage, parallelism: int) -> None:
+        if isinstance(greeting.app, str) and not Path(greeting.app).is_file():
             raise AppError("map with parallelism needs an app in a file: workers import it again")
-        argument = bytes(msgpack.packb([file, node, dict(params)])).hex()
-        command = [sys.executable, "-m", "dataflow.engine.worker_main", argument]
-        self._node = node
+        self._limits = greeting.limits
+        self._node = next((node for node in stage.nodes if node.kind in PYTHON_KINDS), stage.nodes[-1])
+        self._late: set[int] = set()  # pids that the watchdog ended
+        self._is_ready = False
+        self._failed = False
+        environment = {**os.environ, **ENVIRONMENT} if self._limits else None
         self._processes = [
             # In a group of their own: Ctrl-C is for the one who feeds them, they end when their pipe does.
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+            subprocess.Popen(
+                [sys.executable, "-m", "dataflow.engine.worker_main"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                process_group=0,
+                env=environment,
+            )
             for _ in range(parallelism)
         ]
+        try:
+            with self._watched(START_WALL_S):
+                for process in self._processes:
+                    self._greet(process, greeting)
+        except BaseException:
+            self.close()
+            raise
+
+    def _greet(self, process: Process, greeting: Greeting) -> None:
+        assert process.stdin is not None
+        try:
+            process.stdin.write(greeting.pack())
+            process.stdin.flush()
+        except BrokenPipeError:
+            raise self._death(process, START_WALL_S) from None
+
+    def wait_until_ready(self) -> None:
+        """Until every worker has built the app; `AppError` if one cannot. The first batch waits by itself."""
+        if self._is_ready:
+            return
+        with self._watched(START_WALL_S):
+            for process in self._processes:
+                frame = read_frame(_stdout(process))
+                if frame is None:
+                    raise self._death(process, START_WALL_S)
+                assert frame[0] == READY
+        self._is_ready = True
 
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
+        self.wait_until_ready()
         count = max(1, min(len(self._processes), batch.num_rows // ROWS_PER_WORKER_MIN))
         edges = [batch.num_rows * at // count for at in range(count + 1)]
         busy = self._processes[:count]
-        try:
+        with self._watched(self._limits.batch_wall_s if self._limits else None):
             for process, start, end in zip(busy, edges, edges[1:], strict=False):
-                assert process.stdin is not None
-                write_frame(process.stdin, 0, batch.slice(start, end - start))
-                process.stdin.flush()
+                self._ask(process, batch.slice(start, end - start))
             return [output for process in busy for output in self._reply(process)]
-        except BrokenPipeError as error:
-            raise AppError(f"a worker process of operator {self._node} has died") from error
 
-    def _reply(self, process: subprocess.Popen[bytes]) -> list[Output]:
-        assert process.stdout is not None
+    def _ask(self, process: Process, batch: pa.RecordBatch) -> None:
+        assert process.stdin is not None
+        try:
+            write_frame(process.stdin, 0, batch)
+            process.stdin.flush()
+        except BrokenPipeError:
+            raise self._death(process) from None
+
+    def _reply(self, process: Process) -> list[Output]:
         out: list[Output] = []
-        while (frame := read_frame(process.stdout)) is not None:
+        while (frame := read_frame(_stdout(process))) is not None:
             port, batch = frame
             if port == END_OF_REPLY:
                 return out
             out.append((port, Data(batch)))
-        raise AppError(f"a worker process of operator {self._node} has died")
+        raise self._death(process)
+
+    @contextmanager
+    def _watched(self, wall_s: float | None) -> Iterator[None]:
+        """End workers that have not answered by then. Whatever goes wrong meanwhile, none of them is asked again."""
+        timer = threading.Timer(wall_s, self._end_the_late) if wall_s is not None else None
+        if timer:
+            timer.daemon = True
+            timer.start()
+        try:
+            yield
+        except BaseException:
+            self._failed = True
+            raise
+        finally:
+            if timer:
+                timer.cancel()
+
+    def _end_the_late(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                self._late.add(process.pid)
+                process.kill()
+
+    def _death(self, process: Process, wall_s: float | None = None) -> AppError:
+        """Why a worker is gone, as a sentence with the line of the function that it ran."""
+        code = process.wait()
+        limits = self._limits or Limits()
+        what = f"{self._node.kind} {self._node.draft.detail}".rstrip()
+        if process.pid in self._late:
+            within = f"{wall_s} s" if wall_s else f"{limits.batch_wall_s} s (batch_wall_s)"
+            why = f"did not come back within {within}. Does it wait for something?"
+        elif code == -signal.SIGXCPU:
+            why = f"used more than {limits.batch_cpu_s} s of CPU for one batch (batch_cpu_s). Does it loop for ever?"
+        elif code == NO_MEMORY_EXIT:
+            amount = f"more than {limits.memory_mib} MiB of memory (memory_mib)" if self._limits else "too much memory"
+            why = f"needed {amount}. Does it keep every row?"
+        elif code == -signal.SIGKILL:
+            why = "was killed by the system, which does so when memory runs out"
+        elif code < 0:
+            why = f"ended its worker process with {signal.Signals(-code).name}"
+        else:
+            why = f"ended its worker process with exit code {code}"
+        return AppError(f"{what} {why}", place=self._node.place)
 
     def close(self) -> None:
         for process in self._processes:
+            if self._failed:
+                process.kill()
             assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+        for process in self._processes:
             process.wait()
-            process.stdout.close()
+            _stdout(process).close()
 
 
-def with_workers(file: str, params: Mapping[str, str]) -> tuple[Any, list[Workers]]:
-    """How to make stages so that parallel ones get workers; the list fills as they are made."""
-    made: list[Workers] = []
+def _stdout(process: Process) -> IO[bytes]:
+    assert process.stdout is not None
+    return process.stdout
+
+
+def with_workers(file: str, params: Mapping[str, str]) -> tuple[MakeStage, list[Workers]]:
+    """How to make stages of an app file so that parallel ones get workers; the list fills as they are made."""
 
     def make(stage: Stage) -> Operator:
-        node = stage.nodes[-1]
-        if node.draft.parallelism == 1:
+        if stage.nodes[-1].draft.parallelism == 1:
             return stage.make()
-        made.append(Workers(file, node.id, node.draft.parallelism, params))
-        return made[-1]
+        return Workers(Greeting(file, stage.id, params), stage, stage.nodes[-1].draft.parallelism)
 
-    return make, made
+    return _remembering(make)
+
+
+def with_bundle_workers(verified: Verified) -> tuple[MakeStage, list[Workers]]:
+    """The same for a bundle: every stage with Python in it gets workers, within the bundle's limits."""
+    bundle = verified.bundle
+
+    def make(stage: Stage) -> Operator:
+        if not any(node.kind in PYTHON_KINDS for node in stage.nodes):
+            return stage.make()
+        greeting = Greeting(bundle.packed, stage.id, {}, bundle.limits)
+        return Workers(greeting, stage, max(node.draft.parallelism for node in stage.nodes))
+
+    return _remembering(make)
+
+
+def _remembering(make: Callable[[Stage], Operator]) -> tuple[MakeStage, list[Workers]]:
+    made: list[Workers] = []
+
+    def remember(stage: Stage) -> Operator:
+        operator = make(stage)
+        if isinstance(operator, Workers):
+            made.append(operator)
+        return operator
+
+    return remember, made

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from dataflow.batches import whole
-from dataflow.errors import AppError, Place
+from dataflow.errors import AppError, OutOfMemoryError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.operators.base import Stateless
 from dataflow.schema import SchemaLike, parse_schema, schema_text
@@ -39,6 +39,8 @@ class MapBatches(Stateless):
             columns = made if isinstance(made, dict) else {name: made.column(name) for name in made.schema.names}
             arrays = [whole(_array(columns[field.name])).cast(field.type) for field in self._schema]
             return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        except MemoryError as error:
+            raise OutOfMemoryError("map_batches", place=self._place) from error
         except Exception as error:
             wanted = schema_text(self._schema)
             raise AppError(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dataflow.batches import Row, from_rows, to_rows
 from dataflow.dead_letters import DEAD_LETTER_SCHEMA, Letter, dead_letters
-from dataflow.errors import AppError, Place
+from dataflow.errors import AppError, OutOfMemoryError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import Data
 from dataflow.operators.base import MAIN, SIDE, Operator, Output
@@ -32,9 +32,17 @@ class RowFunction(Operator):
         self._schema = schema
 
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
+        try:
+            return self._work(batch)
+        except MemoryError as error:
+            raise OutOfMemoryError(self._name) from error
+
+    def _work(self, batch: pa.RecordBatch) -> list[Output]:
         rows, letters = self._call(to_rows(batch))
         try:
             made = from_rows(rows, self._schema)
+        except MemoryError:  # Arrow's own is an ArrowException too
+            raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
             made, misfits = self._convert(rows)
             letters += misfits
@@ -49,6 +57,8 @@ class RowFunction(Operator):
         for row in rows:
             try:
                 made.extend(self._expand(row))
+            except MemoryError:
+                raise
             except Exception as error:  # the user's function: anything may come
                 letters.append((self._name, "", 0, f"{type(error).__name__}: {error}", str(row)))
         return made, letters
@@ -60,6 +70,8 @@ class RowFunction(Operator):
             try:
                 from_rows([row], self._schema)
                 good.append(row)
+            except MemoryError:
+                raise
             except Exception as error:
                 letters.append((self._name, "", 0, f"{type(error).__name__}: {error}", str(row)))
         return from_rows(good, self._schema), letters
