@@ -5,11 +5,11 @@ PYTHON ?= $(shell for it in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 STAMP := .venv/stamp
 
-.PHONY: help venv demo test lint bench chaos clean
+.PHONY: help venv demo test lint bench bench-ring chaos clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(STAMP) ## Create .venv with everything in it
 
@@ -32,8 +32,10 @@ lint: $(STAMP) ## ruff and strict mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench: $(STAMP) ## Measure 20 real peers: repair, suspicion, idle cost
-	@echo "Only the ring is measured yet; the data plane is not there."
+bench: $(STAMP) ## Compare the engine with polars and bytewax, a minute or two (docs/benchmarks.md)
+	@$(BIN)/python -m bench --against polars,bytewax,bytewax-arrow --quick
+
+bench-ring: $(STAMP) ## Measure 20 real peers: repair, suspicion, idle cost
 	@$(BIN)/python -m bench.ring_real
 
 chaos: $(STAMP) ## Storms of leaves and crashes over several seeds, in the simulator
