@@ -41,8 +41,15 @@ class Draft:
     stateful: bool = False
     fusable: bool = False
     key: tuple[str, ...] = ()
+    right_key: tuple[str, ...] | None = None  # of the second input, if its columns have other names
     ports: tuple[str, ...] = ("",)
     parallelism: int = 1
+
+    def key_of(self, at: int) -> tuple[str, ...] | None:
+        """The key columns of an input, if rows of one key must meet in one instance."""
+        if not self.stateful:
+            return None
+        return self.right_key if at == 1 and self.right_key is not None else self.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,27 @@ A token is held until every live input has brought it; what comes behind it on i
 token goes out, and the host may snapshot before it calls `release`. A later epoch subsumes an unfinished one.
 The watermark is the lowest of all inputs that are neither idle nor ended.
 
+On peers an input may have several channels, one from each copy of the stage that writes it. To marks, a channel is an
+input like any other; the operator sees only which of its own inputs the rows belong to.
+
 Pure: messages in, messages out. `waiting` tells the host which inputs not to read.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from dataflow.messages import TIME_MAX_US, TIME_MIN_US, Data, End, Idle, Message, Token, Watermark, in_turn
 from dataflow.operators.base import Operator, Output
 
 
 class Instance:
-    def __init__(self, operator: Operator, inputs: int, ports: int) -> None:
+    def __init__(self, operator: Operator, channels: int | Sequence[int], ports: int) -> None:
+        """`channels`: how many inputs there are, or, for each channel, the input of the operator that it belongs to."""
         self.operator = operator
+        self._input_of = tuple(range(channels)) if isinstance(channels, int) else tuple(channels)
+        inputs = len(self._input_of)
         self._ports = range(ports)
         self._watermark_us = [TIME_MIN_US] * inputs
         self._idle = [False] * inputs
@@ -32,6 +39,9 @@ class Instance:
     def waiting(self) -> set[int]:
         """Inputs whose token is here while others' are not."""
         return {at for at, token in enumerate(self._token) if token is not None}
+
+    def is_waiting(self, channel: int) -> bool:
+        return self._token[channel] is not None
 
     @property
     def ended(self) -> bool:
@@ -81,7 +91,7 @@ class Instance:
         if not data.batch.num_rows:
             return []
         if data.behind is None:
-            return self.operator.on_batch(source, data.batch)
+            return self.operator.on_batch(self._input_of[source], data.batch)
         if self.operator.carries_behind:
             return self.operator.carry(data.batch, data.behind)
         out, batch, torn = self.operator.settle(data.batch, data.behind)

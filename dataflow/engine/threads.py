@@ -11,16 +11,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from dataflow.batches import concat
-from dataflow.behind import joined
 from dataflow.engine.executor import Routes, last_token
 from dataflow.engine.instance import Instance
+from dataflow.engine.merging import BATCH_ROWS_MAX, together
 from dataflow.messages import Data, Message
 from dataflow.operators.base import Operator, Output
 from dataflow.plan import Plan, Stage
 
 INBOX_MESSAGES_MAX = 8  # one being worked on, a few to be put together; more would only add latency
-BATCH_ROWS_MAX = 1 << 16
 Inbound = tuple[int, Message]
 
 
@@ -62,17 +60,12 @@ class Inbox:
                 parts.append(following)
                 rows += following.batch.num_rows
             self._changed.notify_all()
-        return (source, _together(parts)) if len(parts) > 1 else (source, message)
+        return (source, together(parts)) if len(parts) > 1 else (source, message)
 
     def stop(self) -> None:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-
-
-def _together(parts: list[Data]) -> Data:
-    batch = concat([part.batch for part in parts], parts[0].batch.schema)
-    return Data(batch, joined([(part.batch.num_rows, part.behind) for part in parts]))
 
 
 class ThreadedExecutor:

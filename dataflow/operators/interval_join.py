@@ -151,6 +151,7 @@ def draft(
         detail=f"within {duration_text(lower_us)} to {duration_text(upper_us)}",
         stateful=True,
         key=left_key,
+        right_key=right_key,
     )
 
 

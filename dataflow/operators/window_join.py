@@ -165,5 +165,6 @@ def draft(
         detail=f"{window}, {how}",
         stateful=True,
         key=left_key,
+        right_key=right_key,
         ports=("", "late"),
     )
