@@ -13,7 +13,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from dataflow.errors import AppError, Place, did_you_mean
-from dataflow.expressions import Expr, Projection, col, split_aggregate
+from dataflow.expressions import Expr, Projection, col, columns_of, nodes, split_aggregate
 from dataflow.state.accumulators import KINDS, Aggregate, result_type
 
 
@@ -68,7 +68,8 @@ class AggregatePlan:
             target = result_type(kind, source)
             if target is None:
                 raise AppError(f'{operator}: "{name}" asks for the {kind} of a {source} column', place=place)
-            self.aggregates.append(Aggregate(name, kind, at, source, target))
+            text = "" if inner is None else _text(inner)
+            self.aggregates.append(Aggregate(name, kind, at, source, target, text, place))
 
     def inputs(self, batch: pa.RecordBatch) -> Sequence[pa.Array]:
         return list(self._projection.run(batch).values())
@@ -84,3 +85,9 @@ def _shape(name: str, expr: Any, operator: str, place: Place) -> tuple[Expr | No
     if shape[1] not in KINDS:
         raise AppError(f'{operator}: "{name}" uses {shape[1]}(); {did_you_mean(shape[1], KINDS)}', place=place)
     return shape
+
+
+def _text(inner: Expr) -> str:
+    """A plain column as the user wrote it; anything else as narwhals prints it."""
+    names = list(columns_of(inner))
+    return f'col("{names[0]}")' if len(names) == 1 and len(nodes(inner)) == 1 else repr(inner)

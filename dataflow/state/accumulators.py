@@ -4,7 +4,8 @@ A group is a slot. `update` folds rows in, `combine` folds the partial results o
 sliding window, sessions that meet), `finish` gives the Arrow columns of the result.
 
 Nulls are left out, as in narwhals: only batches that have nulls pay for them (groups count their nulls, not
-their values). NaN is ignored by min and max. Int sums are int64, float sums float64.
+their values). NaN is ignored by min and max. Int sums are int64, float sums float64; an int sum that does not fit
+stops the app with a sentence (see headroom.py), as does the mean of such numbers, which is made of their sum.
 Rejected: np.unique + reduceat (a sort a batch, ten times the cost of ufunc.at in numpy 2).
 """
 
@@ -19,7 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.batches import AnyArray, Ints, validity
+from dataflow.errors import NOWHERE, AppError, Place
 from dataflow.state.columns import numpy_type, to_arrow, to_numpy
+from dataflow.state.headroom import Headroom
 from dataflow.state.slots import SLOTS_MIN
 
 COUNT = "count"  # rows of the group, nulls included
@@ -27,13 +30,15 @@ COUNT = "count"  # rows of the group, nulls included
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """What to compute: a kind, over which input column (-1: rows), under which name and type."""
+    """What to compute: a kind, over which input column (-1: rows), under which name and type; and where it is asked."""
 
     name: str
     kind: str
     input: int
     input_type: pa.DataType
     type: pa.DataType
+    text: str = ""
+    place: Place = NOWHERE
 
 
 KINDS = ("count", "len", "sum", "mean", "min", "max", "first", "last", "var", "std")
@@ -71,6 +76,11 @@ class Accumulators:
             self._plan(aggregate)
         self.columns: dict[str, AnyArray] = {
             name: np.full(SLOTS_MIN, part.start, part.dtype) for name, part in self._parts.items()
+        }
+        self._headroom = {
+            name: Headroom()
+            for name, part in self._parts.items()
+            if name.startswith("sum") and part.dtype == np.int64
         }
 
     def _plan(self, aggregate: Aggregate) -> None:
@@ -119,6 +129,7 @@ class Accumulators:
     def _fold_rows(self, name: str, part: _Part, slots: Ints, values: AnyArray) -> None:
         column = self.columns[name]
         if part.role == "sum":
+            self._require_room(name, slots, values)
             np.add.at(column, slots, values if values.dtype == column.dtype else values.astype(column.dtype))
         elif part.role == "square":
             np.add.at(column, slots, np.square(values.astype(np.float64)))
@@ -131,6 +142,18 @@ class Accumulators:
         else:
             _fold_extreme(part.role, column, slots, values)
 
+    def _require_room(self, name: str, slots: Ints, values: AnyArray) -> None:
+        headroom = self._headroom.get(name)
+        if headroom is None or headroom.fits(self.columns[name], slots, values):
+            return
+        at = self._parts[name].input
+        asked = next(a for a in self.aggregates if a.input == at and a.kind in ("sum", "mean", "var", "std"))
+        raise AppError(
+            f'aggregate: "{asked.name}" adds up {asked.text} to more than int64 holds; '
+            f"make it float64 first: ({asked.text} / 1).{asked.kind}()",
+            place=asked.place,
+        )
+
     def _values_seen(self, at: int, slots: Ints) -> Ints:
         seen: Ints = self.columns[COUNT][slots] - self.columns[f"nulls{at}"][slots]
         return seen
@@ -142,6 +165,8 @@ class Accumulators:
     def put(self, slots: Ints, partial: dict[str, AnyArray]) -> None:
         for name, column in self.columns.items():
             column[slots] = partial[name]
+        for name, headroom in self._headroom.items():
+            headroom.put(partial[name])
 
     def combine(self, slots: Ints, partial: dict[str, AnyArray]) -> None:
         """Fold partial results, in the order of the stream, into groups."""
@@ -152,6 +177,7 @@ class Accumulators:
                 self._combine_ends(name, part, slots, partial)
         for name, part in self._parts.items():
             if part.role in ("sum", "square"):
+                self._require_room(name, slots, partial[name])
                 np.add.at(self.columns[name], slots, partial[name])
 
     def _combine_ends(self, name: str, part: _Part, slots: Ints, partial: dict[str, AnyArray]) -> None:
