@@ -20,8 +20,8 @@ from peer.complaint import Complaint, about_file
 from peer.places import control_socket
 
 LENGTH_BYTES = 4
-QUESTION_BYTES_MAX = 128 * 1024
-"""A question is a verb and a few flags; the largest is a denylist, in hexadecimal digits."""
+QUESTION_BYTES_MAX = 8 * 1024 * 1024
+"""A question is a verb and a few flags; the largest is the bundle of an app, in base64."""
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 """An answer lists at most some thousand peers."""
 SOCKET_PATH_BYTES_MAX = 107

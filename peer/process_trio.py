@@ -15,6 +15,8 @@ from typing import NoReturn
 import trio
 
 from peer.answers import answers_of
+from peer.app_host import AppHost
+from peer.app_verbs import AppVerbs
 from peer.complaint import Complaint, about_file
 from peer.control_trio import serve
 from peer.lock import hold
@@ -36,6 +38,13 @@ def live(config: PeerConfig, log: Log) -> int:
 
 async def _live(config: PeerConfig, log: Log) -> int:
     runtime = Runtime(config, on_event=log.on_effect)
+    host = AppHost(
+        runtime,
+        sources=config.sources,
+        sinks=config.sinks,
+        say=lambda event, sentence: log.write(Entry(event, sentence)),
+    )
+    verbs = AppVerbs(host)
     started_s = time.time()
     ended_by = 0
 
@@ -58,8 +67,11 @@ async def _live(config: PeerConfig, log: Log) -> int:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(obey, signals)
-            await nursery.start(serve, config.data_dir, answers_of(runtime, started_s=started_s))
+            answers = {**answers_of(runtime, started_s=started_s), **verbs.answers()}
+            await nursery.start(serve, config.data_dir, answers)
             address: str = await nursery.start(be_a_peer)
+            nursery.start_soon(host.run)
+            nursery.start_soon(verbs.publish)
             me = runtime.nodes[0].me
             zone = f" in {config.zone}" if config.zone else ""
             log.write(Entry("listening", f"listening on {address}{zone}", {"address": address}), me=me.peer)

@@ -20,8 +20,8 @@ begins it.
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
@@ -31,7 +31,7 @@ import trio
 
 from overlay.admission import Admission, Limits
 from overlay.backoff import Backoff
-from overlay.certificates import CredentialError
+from overlay.certificates import Credential, CredentialError
 from overlay.clock_trio import Clock
 from overlay.connections_trio import Connections, Timing
 from overlay.contact import Contact
@@ -88,6 +88,10 @@ class PeerConfig:
     """Ids on the ring with `insecure`; otherwise the certificate says how many."""
     advertise: str = ""
     """The address that others dial, `host` or `host:port`, if it is not the one we listen on."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """What is behind the sources that this device offers to apps: a connector's spec by name."""
+    sinks: Mapping[str, str] = field(default_factory=dict)
+    """Where rows of sinks go that run here, beside being kept for readers."""
     seed: int | None = None
     """Fixes every random choice of the nodes: for tests."""
     settings: Settings | None = None
@@ -110,6 +114,7 @@ class Runtime:
         """Set once every node of ours is in the ring."""
         self._observers: list[Observer] = [on_event] if on_event else []
         self._on_data = on_data
+        self._slots: tuple[int, Callable[[], int]] = (0, lambda: 0)
         self._stopping = trio.Event()
         self._waiting: dict[tuple[PeerId, int], tuple[trio.Event, list[Any]]] = {}
         self._local: deque[tuple[OverlayNode, Contact, Any]] = deque()
@@ -134,6 +139,18 @@ class Runtime:
     def observe(self, observer: Observer) -> None:
         """Also tell `observer(me, effect)` of whatever the nodes and the connections observe."""
         self._observers.append(observer)
+
+    def on_data(self, handler: DataHandler) -> None:
+        """Hand every body that comes in to `handler(to, sender, frame)`, which must not block."""
+        self._on_data = handler
+
+    def read_certificate(self, der: bytes, now: float) -> Credential:
+        """Who holds this certificate, by our CA and our denylist; `CredentialError` if nobody does."""
+        return self._identity.read(der, now)
+
+    def offer_slots(self, slots: int, *, slots_used: Callable[[], int]) -> None:
+        """Tell others how many instances we take, and how many we have."""
+        self._slots = (slots, slots_used)
 
     def stop(self) -> None:
         """Leave the ring gracefully, then let `run` return. May be called twice, and from a signal task."""
@@ -281,11 +298,11 @@ class Runtime:
         """The slow rounds: our own vitals, and the contacts on disk."""
         saved_at = self.now()
         while True:
-            vitals = measure_vitals()
+            slots, count_used = self._slots
+            vitals = replace(measure_vitals(), slots=slots, slots_used=count_used())
             for node in self.nodes:
                 node.vitals = vitals
-            slots, slots_used = vitals.slots, vitals.slots_used
-            self.nodes[0].gossip.report(slots=slots, slots_used=slots_used, is_scheduler=False)
+            self.nodes[0].gossip.report(slots=slots, slots_used=vitals.slots_used, is_scheduler=False)
             if self.now() - saved_at >= CONTACTS_SAVE_S:
                 saved_at = self.now()
                 self._cache.save()

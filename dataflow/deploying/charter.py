@@ -3,7 +3,7 @@
     [assignment, [contact, ...], sealed bundle]      in msgpack
 
 The bundle stays sealed: whoever hosts it opens it by himself (bundles/sealing.py) and believes nobody who passed it on.
-Contacts are those of the hosts, so that the first row needs no lookup. Whatever is wrong with the bytes is a `WireError`.
+Contacts are those of the hosts, so that the first row needs no lookup. Bytes that are no charter are a `WireError`.
 """
 
 from __future__ import annotations

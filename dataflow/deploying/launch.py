@@ -86,8 +86,10 @@ class Abandoned:
 
 
 Step = list[Ask | Launched[P] | Abandoned]
-Decide = Callable[[Sequence[Route], Sequence[Room]], P]
-"""Routes and rooms in, a placement out; `LaunchRefused` if it does not fit."""
+Leaves = Mapping[PeerId, frozenset[PeerId]]
+"""Who is near each peer on the way, by that peer's own word."""
+Decide = Callable[[Sequence[Route], Sequence[Room], Leaves], P]
+"""Routes, rooms and leaf sets in, a placement out; `LaunchRefused` if it does not fit."""
 
 
 @dataclass(slots=True)
@@ -165,13 +167,17 @@ class Launch(Generic[P]):
 
     def _reserve(self) -> Step[P]:
         known: dict[PeerId, Room] = {}
+        own: dict[PeerId, Room] = {}
+        leaves: dict[PeerId, frozenset[PeerId]] = {}
         for reply in self._phase.replies.values():
             assert isinstance(reply, Measured)
-            for at, room in enumerate(reply.rooms):
-                if at == 0 or room.contact.peer not in known:  # a peer's own word counts more than a neighbour's
-                    known[room.contact.peer] = room
+            first, *others = reply.rooms
+            own[first.contact.peer] = first
+            known |= {room.contact.peer: room for room in others}
+            leaves[first.contact.peer] = frozenset(room.contact.peer for room in others)
+        known |= own  # a peer's own word counts more than a neighbour's
         try:
-            self._placed = self._decide(self._routes, [known[peer] for peer in sorted(known)])
+            self._placed = self._decide(self._routes, [known[peer] for peer in sorted(known)], leaves)
         except LaunchRefused as refusal:
             return [Abandoned(refusal.reason)]
         placed = self._placed

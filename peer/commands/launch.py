@@ -10,8 +10,8 @@ import click
 
 from peer.apps import Pair, Pairs, app_argument, by_name, load, param_option, sentence
 from peer.complaint import Complaint
-from peer.options import output_option, verb
-from peer.output import facts
+from peer.options import data_option, output_option, verb
+from peer.output import columns, facts, show
 
 if TYPE_CHECKING:
     from dataflow.app import App
@@ -38,6 +38,16 @@ if TYPE_CHECKING:
     "not named. May be repeated.",
 )
 @param_option
+@click.option(
+    "--as",
+    "operator",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="SHOAL_OPERATOR",
+    help="The operator's folder that signs the launch.  [default: DATA]",
+)
+@click.option("--detach", is_flag=True, help="Do not print rows: come back once the app runs.")
+@click.option("--dry-run", is_flag=True, help="Say where everything would go, and start nothing.")
+@data_option
 @click.option("--until-end", is_flag=True, help="Come back when every source has ended. --local always does.")
 @click.option("--stats", "with_stats", is_flag=True, help="Say also what it cost, and count each source and sink.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are dead letters.")
@@ -50,22 +60,30 @@ def command(
     source: tuple[Pair, ...],
     sink: tuple[Pair, ...],
     param: tuple[Pair, ...],
+    operator: Path | None,
+    detach: bool,
+    dry_run: bool,
+    data: Path,
     until_end: bool,
     with_stats: bool,
     strict: bool,
     output: str,
 ) -> None:
-    """Run the app of a Python file until its sources end, or until Ctrl-C.
+    """Run the app of a Python file: on the ring, or with --local in this process.
 
-    Rows go to stdout, the closing line to stderr. Ctrl-C ends the input, so open windows still give their results;
-    another one ends at once.
+    On the ring its sources are those that peers offer (`peer run --source`), and it runs on when Ctrl-C ends the
+    printing of its rows. With --local it runs until its sources end; Ctrl-C ends the input, so open windows still
+    give their results, and another one ends at once. Rows go to stdout, the closing line to stderr.
 
     Example: peer launch --local examples/hot_rooms.py --source readings=file:rooms.csv
     """
     if not local:
-        raise Complaint(
-            "Launching on the ring is not there yet.", f"Run it in this process: peer launch --local {app}"
-        )
+        if source or sink:
+            raise click.UsageError(
+                "--source and --sink are for --local; on the ring, devices offer them: peer run --source NAME=SPEC"
+            )
+        _launch_on_ring(app, param, data=data, operator=operator, detach=detach, dry_run=dry_run, output=output)
+        return
     sources, sinks = by_name(source, flag="--source"), by_name(sink, flag="--sink")
     try:
         loaded = load(app, param)
@@ -76,6 +94,28 @@ def command(
     if outcome.signal is not None:
         ctx.exit(128 + outcome.signal)
     _judge(app, outcome, strict=strict)
+
+
+def _launch_on_ring(
+    app: Path, params: Iterable[Pair], *, data: Path, operator: Path | None, detach: bool, dry_run: bool, output: str
+) -> None:
+    loaded = load(app, params)
+    from peer.ring_run import launch, print_streams
+
+    answer = launch(app, by_name(params, flag="--param"), data=data, operator=operator, rehearse=dry_run)
+    if dry_run or detach:
+        table = columns(answer["places"]) if dry_run else f"App {answer['name']} ({answer['app'][:8]}) runs."
+        show(answer, output=output, table=table)
+        return
+    read = print_streams(data, answer["app"], answer["streams"], form=output)
+    rows = sum(read.rows.values())
+    if read.is_interrupted:
+        click.echo(f"{loaded.name} runs on ({rows:,} rows so far). End it: peer stop {loaded.name}", err=True)
+        return
+    if read.state == "failed":
+        raise Complaint(f'App "{loaded.name}" failed: {read.reason}', "Nothing of it runs. Mend it, then launch again.")
+    missed = f", {read.missed:,} not seen" if read.missed else ""
+    click.echo(f"{loaded.name}: {rows:,} rows out{missed}, {read.state}", err=True)
 
 
 def _run(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from peer.apps import Pair, Pairs, by_name
 from peer.options import Address, Zone, data_option, verb
 
 
@@ -15,6 +16,20 @@ from peer.options import Address, Zone, data_option, verb
 @click.option("--advertise", default="", metavar="HOST[:PORT]", help="What others dial, if it is not --listen.")
 @click.option("--insecure", is_flag=True, help="No certificates and no TLS; on loopback only.")
 @click.option("--virtual", type=click.IntRange(1, 16), default=1, help="Ids on the ring, with --insecure.")
+@click.option(
+    "--source",
+    type=Pairs("NAME=SPEC", "--source readings=file:rooms.csv"),
+    multiple=True,
+    metavar="NAME=SPEC",
+    help="A source that this device offers to apps, and what is behind it. May be repeated.",
+)
+@click.option(
+    "--sink",
+    type=Pairs("NAME=SPEC", "--sink alerts=file:alerts.csv"),
+    multiple=True,
+    metavar="NAME=SPEC",
+    help="Where the rows of a sink go, if it runs here. May be repeated.",
+)
 @click.option("--log", type=click.Choice(["text", "json"]), default="text", help="Lines for people, or JSON.")
 @data_option
 @click.pass_context
@@ -26,6 +41,8 @@ def command(
     advertise: str,
     insecure: bool,
     virtual: int,
+    source: tuple[Pair, ...],
+    sink: tuple[Pair, ...],
     log: str,
     data: Path,
 ) -> None:
@@ -47,5 +64,7 @@ def command(
         insecure=insecure,
         virtual_peers=virtual,
         advertise=advertise,
+        sources=by_name(source, flag="--source"),
+        sinks=by_name(sink, flag="--sink"),
     )
     ctx.exit(live(config, Log(sys.stdout, form=log, clock=time.time)))

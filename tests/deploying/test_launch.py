@@ -72,8 +72,9 @@ class Ring:
 
 
 def launch(**changes):
-    def decide(routes, rooms):
+    def decide(routes, rooms, leaves):
         assert [int(it.contact.peer) for it in rooms] == [0, 1, 2, 3, 4]
+        assert leaves[PEERS[2]] == {PEERS[0], PEERS[1], PEERS[3], PEERS[4]}
         return Placed(1, {PEERS[0]: 1, PEERS[2]: 2, PEERS[4]: 1}, b"charter")
 
     settings: dict[str, Any] = {
@@ -115,7 +116,7 @@ def test_one_refusal_lets_go_of_everything_and_is_told_in_its_own_words(kind):
 
 
 def test_a_placement_that_does_not_fit_asks_nobody_for_room():
-    def decide(routes, rooms):
+    def decide(routes, rooms, leaves):
         raise LaunchRefused("peer 00000002 lacks a slot")
 
     ring = Ring()

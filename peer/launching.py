@@ -1,0 +1,188 @@
+"""Lead a launch: from a sealed bundle to running instances, on behalf of whoever asked this peer.
+
+The steps are `dataflow.deploying.launch`, the places are `dataflow.placement`; this finds the offers in the directory,
+carries the questions, and remembers nothing afterwards. A bundle that runs already is not launched again: the answer
+is the running app.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import trio
+
+from dataflow.bundles.importing import load_bundle
+from dataflow.bundles.sealing import open_sealed, unpack_sealed
+from dataflow.deploying.charter import Charter
+from dataflow.deploying.launch import Abandoned, Ask, Launch, Launched, LaunchRefused, Leaves, Placed, Route
+from dataflow.deploying.requests import Room
+from dataflow.errors import AppError
+from dataflow.hosting.assignment import Assignment
+from dataflow.placement.candidates import Candidate, DoesNotFit
+from dataflow.placement.place import place
+from dataflow.placement.shape import shape_of
+from dataflow.placement.tree import Route as TreeRoute
+from dataflow.plan import Plan, make_plan
+from overlay.contact import Contact
+from overlay.ids import Key, key_of, short
+from peer.app_host import AppHost
+from peer.complaint import Complaint
+from peer.courier_trio import Unanswered
+from peer.offers import SOURCE, read_offer
+
+ANSWER_S_MAX: Final = 20.0
+"""What one step may take: building an app on a busy device is the longest."""
+ASKS_MAX: Final = 1 << 20
+OFFER_LOOKS: Final = 4
+OFFER_PAUSE_S: Final = 0.5
+"""A device that has just joined may not have published its offers yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Placed):
+    assignment: Assignment
+    reasons: Mapping[str, str]
+    contacts: tuple[Contact, ...]
+
+
+class Launcher:
+    def __init__(self, host: AppHost) -> None:
+        self._host = host
+
+    async def launch(self, sealed: bytes, *, is_rehearsal: bool = False) -> dict[str, Any]:
+        """Launch it, or say in a `Complaint` why not. A rehearsal decides everything and starts nothing."""
+        try:
+            verified = open_sealed(unpack_sealed(sealed), read=self._host.runtime.read_certificate, now=time.time())
+            app = await trio.to_thread.run_sync(load_bundle, verified)
+            plan = make_plan(app.graph)
+        except AppError as error:
+            raise Complaint(str(error), "Mend it, then launch again.") from None
+        app_id = verified.bundle.id
+        offers = await self._offers(plan)
+        decided: list[Decided] = []
+
+        def decide(routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves) -> Decided:
+            decided.append(place_app(app_id, plan, sealed, routes, rooms, leaves))
+            if is_rehearsal:
+                raise LaunchRefused("")
+            return decided[0]
+
+        machine = Launch(
+            app_id,
+            app.name,
+            offers=offers,
+            sinks={name: sink_key(app_id, name) for name in plan.sinks},
+            decide=decide,
+            first_ask=self._host.courier.numbers(ASKS_MAX),
+        )
+        outcome = await self._carry(machine)
+        if isinstance(outcome, Abandoned) and not (is_rehearsal and decided):
+            raise Complaint(
+                f'App "{app.name}" was not launched: {outcome.reason}.',
+                "Nothing of it runs. See `peer peers`, `peer offers`.",
+            )
+        return facts_of(app.name, plan, decided[0]) | {"is_rehearsal": is_rehearsal}
+
+    async def _offers(self, plan: Plan) -> dict[str, list[Contact]]:
+        offers: dict[str, list[Contact]] = {}
+        for name in plan.sources:
+            for attempt in range(OFFER_LOOKS):
+                await trio.sleep(OFFER_PAUSE_S * bool(attempt))
+                listing = await self._host.runtime.get(SOURCE, name)
+                offers[name] = sorted((read_offer(it) for it in listing.records), key=lambda contact: contact.peer)
+                if offers[name]:
+                    break
+            else:
+                raise Complaint(
+                    f'No peer offers source "{name}".',
+                    f"Bind it on a device with peer run --source {name}=SPEC; `peer offers` shows what is bound.",
+                )
+        return offers
+
+    async def _carry(self, machine: Launch[Decided]) -> Launched[Decided] | Abandoned:
+        """Put the machine's questions, all at once, until it says how it ended."""
+        ends: list[Launched[Decided] | Abandoned] = []
+
+        async def put(ask: Ask) -> None:
+            number = ask.request.ask
+            try:
+                answer = await self._host.courier.ask(ask.to, ask.request, ask.charter, within_s=ANSWER_S_MAX)
+            except Unanswered as error:
+                carry(machine.unanswered(number, str(error)))
+            else:
+                carry(machine.answered(number, answer.reply))
+
+        def carry(step: Sequence[Ask | Launched[Decided] | Abandoned]) -> None:
+            for each in step:
+                if isinstance(each, Ask):
+                    nursery.start_soon(put, each)
+                else:
+                    ends.append(each)
+
+        async with trio.open_nursery() as nursery:
+            carry(machine.begin())
+        return ends[0]
+
+
+def sink_key(app: str, stream: str) -> Key:
+    """The rendezvous of a free sink."""
+    return key_of(f"{app}/{stream}")
+
+
+def facts_of(name: str, plan: Plan, decided: Decided) -> dict[str, Any]:
+    places = []
+    for there in decided.assignment.places:
+        it = there.instance
+        what = sorted(plan.sinks)[-1 - it.stage] if it.is_sink else plan.stages[it.stage].name
+        places.append(
+            {
+                "instance": str(it),
+                "name": what,
+                "peer": short(there.peer),
+                "why": decided.reasons.get(str(it), ""),
+            }
+        )
+    return {
+        "app": decided.assignment.app,
+        "name": name,
+        "generation": decided.assignment.generation,
+        "streams": sorted(plan.sinks),
+        "places": places,
+    }
+
+
+def place_app(
+    app: str, plan: Plan, sealed: bytes, routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves
+) -> Decided:
+    """Where everything goes, packed for the hosts; `LaunchRefused` if it does not fit."""
+    contacts = {room.contact.peer: room.contact for room in rooms}
+    candidates = [
+        Candidate(
+            room.contact.peer,
+            boot_ms=room.contact.boot_ms,
+            zone=room.contact.zone,
+            slots=room.slots,
+            slots_used=room.slots_used,
+            load=room.load,
+            leaves=tuple(sorted(leaves.get(room.contact.peer, ()))),
+        )
+        for room in rooms
+    ]
+    ways = [TreeRoute(it.source, it.sink, tuple(hop.peer for hop in it.hops)) for it in routes]
+    try:
+        placement = place(app, shape_of(plan), ways, candidates)
+    except (DoesNotFit, ValueError) as error:
+        raise LaunchRefused(str(error).rstrip(".")) from None
+    assignment = placement.assignment
+    hosts = tuple(contacts[peer] for peer in assignment.peers())
+    return Decided(
+        generation=assignment.generation,
+        slots={peer: len(assignment.on(peer)) for peer in assignment.peers()},
+        charter=Charter(assignment, hosts, sealed).pack(),
+        assignment=assignment,
+        reasons={str(instance): why for instance, why in placement.reasons.items()},
+        contacts=hosts,
+    )

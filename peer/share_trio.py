@@ -1,0 +1,293 @@
+"""Run one peer's share of an app: the machine decides, this carries out.
+
+    frames come in        -> share.feed            steps             -> threads, one for each core
+    connectors read       -> share.feed_source     frames go out     -> one writer for each peer, in order
+    sinks take rows       -> share.taken           failures          -> whoever hosts us
+
+The share itself is touched by trio's thread alone; only `Task.run` leaves it, so there is no lock, and a user's
+function that never returns costs one thread and no heartbeat.
+
+A peer that cannot be reached is tried again: a broken connection loses no row, because the share repeats what was not
+acknowledged. Whether that peer is dead is not for us to say.
+
+Rejected: threads that call back into the share under a lock (the event loop would wait for numpy).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import trio
+
+from dataflow.connectors.protocol import Letters, SourceConnector
+from dataflow.connectors.reading import message_of
+from dataflow.dead_letters import dead_letters
+from dataflow.hosting.effects import Arrived, Effect, Failed, ReadRegister, Ready, Refused, SendFrame
+from dataflow.hosting.share import Share
+from dataflow.hosting.task import Task
+from dataflow.messages import Data, End, Idle, Message
+from dataflow.operators.base import SIDE
+from overlay.frames import Buffer
+from overlay.ids import PeerId
+from overlay.links import UnreachableError
+
+IDLE_AFTER_S: Final = 1.0
+"""A source that brings nothing for so long is not waited for by others' watermarks."""
+RETRY_S: Final = 0.5
+"""Pause before a peer that could not be reached is tried again."""
+
+SendData = Callable[[PeerId, bytes, Sequence[Buffer]], Awaitable[None]]
+
+
+class Taking(Protocol):
+    """What a sink does with rows; may wait, and so slows the app."""
+
+    async def take(self, message: Message) -> None: ...
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One connector at work."""
+
+    name: str
+    copy: int
+    heard_at: float
+    is_over: bool = False
+
+
+class ShareRunner:
+    """`run` until the share has ended, has failed, or is cancelled."""
+
+    def __init__(
+        self,
+        share: Share,
+        *,
+        send: SendData,
+        sources: Mapping[tuple[str, int], SourceConnector],
+        sinks: Mapping[str, Taking],
+        limiter: trio.CapacityLimiter,
+        on_refused: Callable[[Refused], None],
+    ) -> None:
+        self.share = share
+        self.failure: str | None = None
+        self._send = send
+        self._sources = sources
+        self._sinks = sinks
+        self._limiter = limiter
+        self._on_refused = on_refused
+        self._outboxes: dict[PeerId, deque[SendFrame]] = {}
+        self._arrivals: dict[str, deque[Message]] = {name: deque() for name in sinks}
+        self._news = trio.Event()
+        self._ready: dict[tuple[str, int], trio.Event] = {}
+        self._nursery: trio.Nursery | None = None
+        self._has_begun = trio.Event()
+        self._draining = trio.Event()
+        self._wake: dict[object, trio.Event] = {}
+        self._carry_out: dict[type, Callable[[Any], None]] = {
+            SendFrame: self._queue_frame,
+            Arrived: self._queue_arrival,
+            Ready: lambda it: self._ready_event(it.source, it.copy).set(),
+            Refused: self._on_refused,
+            Failed: lambda it: self._fail(it.sentence),
+            ReadRegister: lambda it: None,  # there is no register yet: a later generation is launched anew
+        }
+
+    @property
+    def has_begun(self) -> bool:
+        return self._has_begun.is_set()
+
+    def begin(self) -> None:
+        """All hosts are ready: let the sources speak."""
+        self._has_begun.set()
+
+    def drain(self) -> None:
+        """End the sources; what is under way still reaches the sinks."""
+        self._draining.set()
+        self._has_begun.set()
+
+    def feed(self, sender: PeerId, header: Buffer, body: Buffer) -> None:
+        self._carry(self.share.feed(sender, header, body))
+
+    async def run(self) -> None:
+        """Returns when everything here has ended; `failure` says why, if it did before its time."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for name in self._sinks:
+                nursery.start_soon(self._take_arrivals, name)
+            for place in self._sources:
+                nursery.start_soon(self._read, *place)
+            for peer in self._outboxes:
+                nursery.start_soon(self._write, peer)
+            self._carry(self.share.start())
+            await self._step()
+            nursery.cancel_scope.cancel()
+
+    # -- steps --
+
+    async def _step(self) -> None:
+        assert self._nursery is not None
+        while self.failure is None and not self._is_over():
+            self._news = trio.Event()
+            task = self.share.begin()
+            if task is None:
+                await self._news.wait()
+                continue
+            await self._limiter.acquire_on_behalf_of(task)
+            self._nursery.start_soon(self._work, task)
+
+    async def _work(self, task: Task) -> None:
+        try:
+            await trio.to_thread.run_sync(task.run, abandon_on_cancel=True, limiter=_UNLIMITED)
+        finally:
+            self._limiter.release_on_behalf_of(task)
+        self._carry(self.share.finish(task))
+        self._news.set()
+
+    def _is_over(self) -> bool:
+        """All input has ended, was handed on, and was dealt with."""
+        return (
+            self.share.ended
+            and not any(self._arrivals.values())
+            and not any(self._outboxes.values())
+            and self.share.kept_bytes() == 0
+        )
+
+    # -- effects --
+
+    def _carry(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self._carry_out[type(effect)](effect)
+        self._news.set()
+
+    def _fail(self, sentence: str) -> None:
+        self.failure = self.failure or sentence
+        self._news.set()
+
+    def _queue_frame(self, effect: SendFrame) -> None:
+        """Bounded by the credit of the edges: what has none waits in the share."""
+        if effect.peer not in self._outboxes:
+            self._outboxes[effect.peer] = deque()
+            if self._nursery is not None:  # else `run` will: another host may speak to us before it is called
+                self._nursery.start_soon(self._write, effect.peer)
+        self._outboxes[effect.peer].append(effect)
+        self._awaken(effect.peer)
+
+    def _queue_arrival(self, effect: Arrived) -> None:
+        self._arrivals[effect.sink].append(effect.message)
+        self._awaken(effect.sink)
+
+    def _awaken(self, who: object) -> None:
+        event = self._wake.get(who)
+        if event is not None:
+            event.set()
+
+    async def _rest(self, who: object) -> None:
+        self._wake[who] = trio.Event()
+        await self._wake[who].wait()
+
+    # -- what goes out --
+
+    async def _write(self, peer: PeerId) -> None:
+        waiting = self._outboxes[peer]
+        while True:
+            if not waiting:
+                self._news.set()
+                await self._rest(peer)
+                continue
+            frame = waiting.popleft()
+            try:
+                await self._send(peer, frame.header, frame.body)
+            except UnreachableError:
+                await trio.sleep(RETRY_S)
+                waiting.clear()  # the share repeats whatever counts
+                self._carry(self.share.reconnected(peer))
+
+    async def _take_arrivals(self, name: str) -> None:
+        waiting, sink = self._arrivals[name], self._sinks[name]
+        while True:
+            if not waiting:
+                self._news.set()
+                await self._rest(name)
+                continue
+            try:
+                await sink.take(waiting[0])
+            except Exception as error:
+                self._fail(f'sink "{name}" failed: {type(error).__name__}: {error}')
+                return
+            waiting.popleft()
+            self.share.taken(name)
+            self._news.set()
+
+    # -- what comes in --
+
+    async def _read(self, name: str, copy: int) -> None:
+        """One connector, from the first row to its end, its failure, or a drain."""
+        await self._has_begun.wait()
+        reading = _Reading(name, copy, heard_at=trio.current_time())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._mark_idle, reading)
+            try:
+                await self._read_until_drained(reading)
+            except Exception as error:
+                self._fail(f'source "{name}" failed: {error}')
+                return
+            nursery.cancel_scope.cancel()
+        reading.is_over = True
+        await self._feed_when_wanted(name, copy, End())
+
+    async def _read_until_drained(self, reading: _Reading) -> None:
+        """A connector may block for ever in its read: who drains does not wait for it."""
+        async with trio.open_nursery() as nursery:
+
+            async def obey_drain() -> None:
+                await self._draining.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(obey_drain)
+            await trio.to_thread.run_sync(self._read_all, reading, abandon_on_cancel=True, limiter=_UNLIMITED)
+            nursery.cancel_scope.cancel()
+
+    def _read_all(self, reading: _Reading) -> None:
+        """On a thread of its own, which may outlive the share: nothing that it says then is heard."""
+        name, copy = reading.name, reading.copy
+        schema = self.share.plan.stages[self.share.plan.sources[name]].nodes[0].draft.outputs[0].schema
+
+        async def feed(message: Message | Letters) -> None:
+            reading.heard_at = trio.current_time()
+            if not reading.is_over:
+                await self._feed_when_wanted(name, copy, message)
+
+        for each in self._sources[name, copy].read(schema):
+            message = each if isinstance(each, Letters) else message_of(name, schema, each)
+            if reading.is_over:
+                return
+            trio.from_thread.run(feed, message)
+
+    async def _mark_idle(self, reading: _Reading) -> None:
+        while True:
+            due = reading.heard_at + IDLE_AFTER_S
+            await trio.sleep_until(due)
+            if reading.heard_at + IDLE_AFTER_S == due:
+                reading.heard_at = trio.current_time()
+                await self._feed_when_wanted(reading.name, reading.copy, Idle())
+
+    async def _feed_when_wanted(self, name: str, copy: int, message: Message | Letters) -> None:
+        while not self.share.wants(name, copy):
+            if self.share.failed:
+                await trio.sleep_forever()
+            self._ready[name, copy] = trio.Event()
+            await self._ready[name, copy].wait()
+        if isinstance(message, Letters):
+            self.share.feed_side(name, SIDE, Data(dead_letters(message.letters)), copy)
+        else:
+            self.share.feed_source(name, message, copy)
+        self._news.set()
+
+    def _ready_event(self, name: str, copy: int) -> trio.Event:
+        return self._ready.setdefault((name, copy), trio.Event())
+
+
+_UNLIMITED = trio.CapacityLimiter(10_000)  # steps have a limiter of their own; a connector's thread mostly waits
