@@ -22,6 +22,7 @@ from peer.complaint import Complaint
 
 KEEPER: Final = "keeper"
 APPS: Final = "apps"
+ALIVE: Final = ("ready", "running")
 _CONTACT: Final = get_args(WireContact)[1]
 
 
@@ -67,7 +68,7 @@ def find_app(listed: Iterable[Listed], wanted: str) -> Listed:
     known = list(listed)
     exact = [it for it in known if wanted in (it.app, it.name)]
     found = exact or [it for it in known if it.name.startswith(wanted) or it.app.startswith(wanted.lower())]
-    alive = [it for it in found if it.state in ("running", "ready")] or found
+    alive = [it for it in found if it.state in ALIVE] or found
     if not alive:
         names = ", ".join(sorted({it.name for it in known})[:12]) or "none"
         raise Complaint(f"There is no app {wanted!r}.", f"Those that there are: {names}. See `peer apps`.")

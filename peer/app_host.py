@@ -300,6 +300,7 @@ class AppHost:
         with trio.CancelScope(shield=True), trio.move_on_after(TELL_S):
             for sink in tenant.sinks.values():
                 await sink.close()
+        await self.announce()
         self._say(
             "ended",
             f'app "{tenant.name}" ({tenant.app[:8]}) {tenant.state}{": " + tenant.reason if tenant.reason else ""}',

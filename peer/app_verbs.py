@@ -12,8 +12,7 @@ from typing import Any, Final
 from dataflow.deploying.requests import Declined, Halt, Inquire, ReadRows, Report, Rows
 from overlay.contact import Contact
 from overlay.ids import short
-from overlay.wire import WireError
-from peer.app_directory import APPS, KEEPER, Listed, find_app, listing_value, read_listing
+from peer.app_directory import APPS, KEEPER, Listed, find_app, listing_value
 from peer.app_host import AppHost
 from peer.complaint import Complaint
 from peer.control_trio import Answers
@@ -70,10 +69,10 @@ class AppVerbs:
         return await self._launcher.launch(sealed, is_rehearsal=bool(arguments.get("is_rehearsal")))
 
     async def _apps(self, arguments: dict[str, Any]) -> Any:
-        return [_listed_row(it) for it in await self._listed()]
+        return [_listed_row(it) for it in await self._launcher.listed()]
 
     async def _app(self, arguments: dict[str, Any]) -> Any:
-        listed = find_app(await self._listed(), str(arguments.get("app", "")))
+        listed = find_app(await self._launcher.listed(), str(arguments.get("app", "")))
         hosts = {}
         for contact in await self._hosts(listed):
             try:
@@ -83,7 +82,7 @@ class AppVerbs:
         return _listed_row(listed) | {"hosts": hosts}
 
     async def _tail(self, arguments: dict[str, Any]) -> Any:
-        listed = find_app(await self._listed(), str(arguments.get("app", "")))
+        listed = find_app(await self._launcher.listed(), str(arguments.get("app", "")))
         stream = str(arguments.get("stream", ""))
         position = int(arguments.get("position", 0))
         keeper = await self._keeper_of(listed, stream)
@@ -111,7 +110,7 @@ class AppVerbs:
         }
 
     async def _halt(self, arguments: dict[str, Any]) -> Any:
-        listed = find_app(await self._listed(), str(arguments.get("app", "")))
+        listed = find_app(await self._launcher.listed(), str(arguments.get("app", "")))
         is_drained = bool(arguments.get("is_drained"))
         silent = []
         for contact in await self._hosts(listed):
@@ -128,16 +127,6 @@ class AppVerbs:
         return [{"source": name, "spec": spec} for name, spec in sorted(self._host.sources.items())]
 
     # -- asking --
-
-    async def _listed(self) -> list[Listed]:
-        listing = await self._host.runtime.get(KEEPER, APPS)
-        found: list[Listed] = []
-        for record in listing.records:
-            try:
-                found += read_listing(record)
-            except WireError:
-                continue
-        return sorted(found, key=lambda it: (it.name, it.app))
 
     async def _hosts(self, listed: Listed) -> list[Contact]:
         facts = await self._facts(listed.keeper, listed)

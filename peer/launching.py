@@ -28,6 +28,8 @@ from dataflow.placement.tree import Route as TreeRoute
 from dataflow.plan import Plan, make_plan
 from overlay.contact import Contact
 from overlay.ids import Key, key_of, short
+from overlay.wire import WireError
+from peer.app_directory import ALIVE, APPS, KEEPER, Listed, read_listing
 from peer.app_host import AppHost
 from peer.complaint import Complaint
 from peer.courier_trio import Unanswered
@@ -61,11 +63,15 @@ class Launcher:
         except AppError as error:
             raise Complaint(str(error), "Mend it, then launch again.") from None
         app_id = verified.bundle.id
+        earlier = [it for it in await self.listed() if it.app == app_id]
+        if any(it.state in ALIVE for it in earlier):
+            return _runs_already(app_id, app.name, plan, max(it.generation for it in earlier))
+        generation = 1 + max((it.generation for it in earlier), default=0)
         offers = await self._offers(plan)
         decided: list[Decided] = []
 
         def decide(routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves) -> Decided:
-            decided.append(place_app(app_id, plan, sealed, routes, rooms, leaves))
+            decided.append(place_app(app_id, generation, plan, sealed, routes, rooms, leaves))
             if is_rehearsal:
                 raise LaunchRefused("")
             return decided[0]
@@ -84,7 +90,18 @@ class Launcher:
                 f'App "{app.name}" was not launched: {outcome.reason}.',
                 "Nothing of it runs. See `peer peers`, `peer offers`.",
             )
-        return facts_of(app.name, plan, decided[0]) | {"is_rehearsal": is_rehearsal}
+        return facts_of(app.name, plan, decided[0]) | {"is_rehearsal": is_rehearsal, "was_running": False}
+
+    async def listed(self) -> list[Listed]:
+        """Every app that some peer keeps, by name."""
+        listing = await self._host.runtime.get(KEEPER, APPS)
+        found: list[Listed] = []
+        for record in listing.records:
+            try:
+                found += read_listing(record)
+            except WireError:
+                continue  # one keeper's rubbish hides nobody else's apps
+        return sorted(found, key=lambda it: (it.name, it.app, it.generation))
 
     async def _offers(self, plan: Plan) -> dict[str, list[Contact]]:
         offers: dict[str, list[Contact]] = {}
@@ -154,8 +171,14 @@ def facts_of(name: str, plan: Plan, decided: Decided) -> dict[str, Any]:
     }
 
 
+def _runs_already(app: str, name: str, plan: Plan, generation: int) -> dict[str, Any]:
+    """The same bundle again: nothing is started twice."""
+    facts = {"app": app, "name": name, "generation": generation, "streams": sorted(plan.sinks), "places": []}
+    return facts | {"is_rehearsal": False, "was_running": True}
+
+
 def place_app(
-    app: str, plan: Plan, sealed: bytes, routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves
+    app: str, generation: int, plan: Plan, sealed: bytes, routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves
 ) -> Decided:
     """Where everything goes, packed for the hosts; `LaunchRefused` if it does not fit."""
     contacts = {room.contact.peer: room.contact for room in rooms}
@@ -173,7 +196,7 @@ def place_app(
     ]
     ways = [TreeRoute(it.source, it.sink, tuple(hop.peer for hop in it.hops)) for it in routes]
     try:
-        placement = place(app, shape_of(plan), ways, candidates)
+        placement = place(app, shape_of(plan), ways, candidates, generation=generation)
     except (DoesNotFit, ValueError) as error:
         raise LaunchRefused(str(error).rstrip(".")) from None
     assignment = placement.assignment

@@ -36,6 +36,8 @@ from overlay.links import UnreachableError
 
 IDLE_AFTER_S: Final = 1.0
 """A source that brings nothing for so long is not waited for by others' watermarks."""
+LINGER_S_MAX: Final = 10.0
+"""How long we stay after our own end for readers that have not acknowledged it. A reader that is gone never will."""
 RETRY_S: Final = 0.5
 """Pause before a peer that could not be reached is tried again."""
 
@@ -123,6 +125,8 @@ class ShareRunner:
                 nursery.start_soon(self._write, peer)
             self._carry(self.share.start())
             await self._step()
+            if self.failure is None:
+                await self._linger()
             nursery.cancel_scope.cancel()
 
     # -- steps --
@@ -147,13 +151,15 @@ class ShareRunner:
         self._news.set()
 
     def _is_over(self) -> bool:
-        """All input has ended, was handed on, and was dealt with."""
-        return (
-            self.share.ended
-            and not any(self._arrivals.values())
-            and not any(self._outboxes.values())
-            and self.share.kept_bytes() == 0
-        )
+        """All input has ended, and nothing waits here any more."""
+        return self.share.ended and not any(self._arrivals.values()) and not self.share.can_run()
+
+    async def _linger(self) -> None:
+        """Until our last frames are sent and acknowledged: whoever lacks one will ask us for it."""
+        with trio.move_on_after(LINGER_S_MAX):
+            while any(self._outboxes.values()) or self.share.kept_bytes():
+                self._news = trio.Event()
+                await self._news.wait()
 
     # -- effects --
 
@@ -197,9 +203,9 @@ class ShareRunner:
                 self._news.set()
                 await self._rest(peer)
                 continue
-            frame = waiting.popleft()
             try:
-                await self._send(peer, frame.header, frame.body)
+                await self._send(peer, waiting[0].header, waiting[0].body)
+                waiting.popleft()
             except UnreachableError:
                 await trio.sleep(RETRY_S)
                 waiting.clear()  # the share repeats whatever counts

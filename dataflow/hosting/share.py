@@ -360,6 +360,8 @@ class Share:
             return []
         inbound = self._ins[number][2]
         is_due = [inbound.on_worked(item.size_bytes) for item in task.items][-1]
+        # The end is always told: its writer waits for nothing else before it lets go.
+        is_due = is_due or task.items[-1].kind is EdgeKind.END
         return [self._credit(number, inbound)] if is_due else []
 
     def _deliver(self, edge: int, what: object, schema: pa.Schema | None = None) -> list[Effect]:

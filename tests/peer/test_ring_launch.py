@@ -119,3 +119,80 @@ def test_predictions_come_once_for_each_message(peer, house):
     """Which model a message meets depends on when it comes, so values differ from run to run; rows do not double."""
     rows = [json.loads(line) for line in launched(peer, house, "riotbench/pred.py").stdout.splitlines()]
     assert len({(row["id"], row["what"]) for row in rows}) == len(rows)
+
+
+def test_an_app_that_has_ended_is_listed_so_and_may_be_launched_again(peer, house, inputs):
+    lamp = house.members[0].data
+    launched(peer, house, "nexmark/q1.py")
+
+    def state():
+        rows = json.loads(peer("apps", "--data", lamp, "-o", "json").stdout)
+        return [(row["state"], row["generation"]) for row in rows if row["name"] == "nexmark-q1"]
+
+    house.until(lambda: state() and state()[0][0] == "ended", "the keeper to say that it ended", within_s=20)
+    before = state()[0][1]
+    launched(peer, house, "nexmark/q1.py", through="lamp")
+    house.until(lambda: state() == [("ended", before + 1)], "the second run to end", within_s=20)
+
+
+def test_a_dry_run_says_where_and_why_and_starts_nothing(peer, house):
+    answer = json.loads(launched(peer, house, "word_count.py", "--dry-run").stdout)
+    assert {place["name"] for place in answer["places"]} >= {"lines", "counts"}
+    assert all(place["why"] for place in answer["places"])
+
+
+@pytest.mark.parametrize(
+    ("app", "says"),
+    [
+        (
+            "from dataflow import App\napp = App('x')\napp.source('nothing', schema={'n': 'int64'}).sink('out')\n",
+            'No peer offers source "nothing"',
+        ),
+        ("import nowhere_to_be_found\n", "nowhere_to_be_found"),
+    ],
+)
+def test_a_launch_that_cannot_be_says_why(peer, house, tmp_path, app, says):
+    path = tmp_path / "x.py"
+    path.write_text(app)
+    boss, lamp = house.folder / "enrolled" / "boss", house.members[0].data
+    result = peer("launch", path, "--as", boss, "--data", lamp)
+    assert result.exit_code == 1
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_device_may_not_launch(peer, house):
+    lamp = house.members[0].data
+    result = peer("launch", EXAMPLES / "hot_rooms.py", "--as", lamp, "--data", lamp)
+    assert result.exit_code == 1
+    assert "only an operator may launch" in result.stderr
+
+
+def test_a_function_that_raises_fails_the_app_everywhere_with_its_own_words(peer, house, tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text(
+        "from dataflow import App\n"
+        "def bad(batch):\n    raise ValueError('no such luck')\n"
+        "app = App('broken')\n"
+        "schema = {'auction': 'int64', 'bidder': 'int64', 'price': 'int64', 'at': 'timestamp[us]'}\n"
+        "app.source('bids', schema=schema).map_batches(bad, schema={'n': 'int64'}).sink('out')\n"
+    )
+    boss, lamp = house.folder / "enrolled" / "boss", house.members[0].data
+    result = peer("launch", path, "--as", boss, "--data", lamp)
+    assert result.exit_code == 1
+    assert "no such luck" in result.stderr
+
+
+def test_a_stream_that_is_not_there_names_those_that_are(peer, house):
+    launched(peer, house, "hot_rooms.py")
+    result = peer("tail", "hot-rooms/alarms", "--data", house.members[0].data)
+    assert result.exit_code == 1
+    assert "alerts" in result.stderr
+    result = peer("tail", "cold-rooms/alerts", "--data", house.members[0].data)
+    assert result.exit_code == 1
+    assert "There is no app 'cold-rooms'" in result.stderr
+
+
+def test_what_a_device_offers_is_shown_there(peer, house, inputs):
+    rows = json.loads(peer("offers", "--data", house.members[0].data, "-o", "json").stdout)
+    assert rows == [{"source": "readings", "spec": f"file:{inputs / 'rooms.csv'}"}]
