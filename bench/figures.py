@@ -36,6 +36,7 @@ def figure_of(workload: str, engine: str, events: int, answers: Sequence[Answer]
     """
     if note or not answers:
         return Figure(workload, engine, events, note=note or "no run")
+    events = answers[0].get("events", events)
     cpu_s = [max(it["cpu_s"], 1e-9) for it in answers]
     startups = [it["startup_s"] for it in answers if it.get("startup_s") is not None]
     return Figure(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from bench.registry import Engine
 ROOT = Path(__file__).parent.parent
 ANSWER_S_MAX = 600.0
 GOODBYE_S_MAX = 20.0
-TOLD_LINES_MAX = 2
+ERROR = re.compile(r"(Caused by: )?[\w.]*(Error|Exception)\b")
 
 
 class EngineFailed(Exception):  # noqa: N818 (a fact about the engine, told in its place in the table)
@@ -79,7 +80,8 @@ class EngineProcess:
 
     def _last_words(self) -> str:
         lines = [it.strip() for it in self._log.read_text(errors="replace").splitlines() if it.strip()]
-        return " / ".join(lines[-TOLD_LINES_MAX:]) or "it ended without a word"
+        errors = [it for it in lines if ERROR.match(it)]
+        return (errors or lines or ["it ended without a word"])[-1]
 
     def close(self) -> None:
         """Let it end by itself: no more requests."""

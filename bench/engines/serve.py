@@ -35,6 +35,7 @@ class Request:
 
     workload: Workload
     events: int
+    """An engine that makes its own rows may raise it in a timed run, so that what a job costs by itself fades."""
     folder: Path
     wants_rows: bool
     """If not, an engine whose rows are costly to fetch may throw them away: they were checked in an earlier run."""
@@ -104,6 +105,7 @@ def _answer(request: Request, engine: Engine, wanted: str | None) -> dict[str, A
     assert request.begun is not None, "the engine never said begin()"
     assert request.ended is not None, "the engine never said end()"
     answer: dict[str, Any] = {
+        "events": request.events,
         "wall_s": request.ended[0] - request.begun[0],
         "cpu_s": request.ended[1] - request.begun[1],
         "peak_rss_mib": request.peak_rss_mib,
