@@ -125,6 +125,7 @@ class _Run:
         self._last_progress = self._begin
         self._side_rows: dict[str, int] = {}
         self._halt = threading.Event()
+        self._putting: dict[str, bool] = dict.fromkeys(readers, False)  # who has something to give and must wait
 
     def run(self, *, threads: bool) -> Summary:
         with ExitStack() as opened:
@@ -174,6 +175,8 @@ class _Run:
                 self._progress()
                 continue
             heard[name] = time.monotonic()
+            # A busy source must not wait for ever for the watermark of a quiet one.
+            self._mark_idle(executor, open_sources, heard)
             if isinstance(item, BaseException):
                 raise item
             if isinstance(item, Letters):
@@ -203,7 +206,7 @@ class _Run:
     ) -> None:
         now = time.monotonic()
         for name in sorted(open_sources):
-            if now - heard[name] > IDLE_AFTER_S:
+            if now - heard[name] > IDLE_AFTER_S and not self._putting[name]:
                 heard[name] = now
                 self._feed(executor, name, Idle())
 
@@ -218,12 +221,14 @@ class _Run:
             self._put((name, error))
 
     def _put(self, item: Item) -> None:
+        self._putting[item[0]] = True
         while not self._halt.is_set():
             try:
                 self._queue.put(item, timeout=PROGRESS_EVERY_S)
-                return
+                break
             except queue.Full:
                 continue
+        self._putting[item[0]] = False
 
     def _progress(self) -> None:
         now = time.monotonic()

@@ -9,12 +9,14 @@
     [{'sensor': 2, 'street': 'Pier'}, {'sensor': 9, 'street': None}]
 
 `how="left"` keeps rows without a match (with nulls), `how="inner"` drops them. A static table is stateless and
-fused. A stream is read as changes: the latest row to arrive for a key counts, for rows that arrive after it.
+fused. A stream is read as changes. If both have event time, a row sees the latest change up to its own time (see
+enrich_as_of.py). Otherwise there is nothing to go by but arrival: the latest row to arrive for a key counts, for rows
+that arrive after it. That is meant for a slowly changing table without times, and depends on who came first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,8 @@ from dataflow.batches import Bools, Ints, whole
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import Data
-from dataflow.operators.base import MAIN, Output, Stateless
+from dataflow.operators.base import MAIN, Operator, Output, Stateless
+from dataflow.operators.enrich_as_of import EnrichAsOf
 from dataflow.schema import require_columns
 from dataflow.state.columns import Column
 from dataflow.state.keys import Keys
@@ -163,12 +166,34 @@ def table_draft(flow: Flow, table: Any, key: tuple[str, ...], how: str, place: P
 
 
 def stream_draft(flow: Flow, changes: Flow, key: tuple[str, ...], how: str, place: Place) -> Draft:
-    schema = _check(flow, changes.schema, key, how, place)
+    if flow.time is None or changes.time is None:
+        schema = _check(flow, changes.schema, key, how, place)
+        return _stream_draft(
+            (flow.with_schema(schema),),
+            lambda: EnrichStream(key, changes.schema, schema, inner=how == "inner"),
+            "arrival",
+            key,
+        )
+    # Times of both sides often share a name; the row keeps its own.
+    taken = changes.time.name in flow.schema.names and changes.time.name not in key
+    seen = pa.schema([field for field in changes.schema if not (taken and field.name == changes.time.name)])
+    as_of = _check(flow, seen, key, how, place)
+    added = [name for name in seen.names if name not in key]
+    return _stream_draft(
+        (flow.with_schema(as_of), flow),
+        lambda: EnrichAsOf(key, (flow, changes), added, as_of, inner=how == "inner"),
+        "event time",
+        key,
+    )
+
+
+def _stream_draft(flows: tuple[Flow, ...], make: Callable[[], Operator], by: str, key: tuple[str, ...]) -> Draft:
     return Draft(
         "enrich",
-        (flow.with_schema(schema),),
-        lambda: EnrichStream(key, changes.schema, schema, inner=how == "inner"),
-        detail=f"stream on {', '.join(key)}",
+        flows,
+        make,
+        detail=f"stream on {', '.join(key)} by {by}",
         stateful=True,
         key=key,
+        ports=("", "late")[: len(flows)],
     )

@@ -76,3 +76,19 @@ def near_pairs(left: tuple[Ints, Ints], right: tuple[Ints, Ints], lower: int, up
     found = order[at]
     by_row = np.lexsort((found, owner))
     return owner[by_row], found[by_row]
+
+
+def latest_before(rows: tuple[Ints, Ints], versions: tuple[Ints, Ints]) -> Ints:
+    """For each row the last version of its code that is not after it, -1 if there is none; both are (codes, times)."""
+    (codes_, times), (version_codes, version_times) = rows, versions
+    if not len(version_codes):
+        return np.full(len(codes_), -1, np.int64)
+    ticks = np.unique(version_times)
+    width = len(ticks) + 1
+    ranks = version_codes * width + np.searchsorted(ticks, version_times)
+    order = np.argsort(ranks, kind="stable")  # of equal times the one that came last counts
+    ordered = ranks[order]
+    wanted = codes_ * width + np.searchsorted(ticks, times, "right") - 1
+    at = np.searchsorted(ordered, wanted, "right") - 1
+    found = order[np.maximum(at, 0)]
+    return cast(Ints, np.where((at >= 0) & (codes_ >= 0) & (version_codes[found] == codes_), found, -1))

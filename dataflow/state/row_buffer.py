@@ -42,6 +42,11 @@ class RowBuffer:
         self._parts = [(keep(rows, left), numbers[left], new[left])] if left.any() else []
         return keep(rows, below), numbers[below]
 
+    def retain(self, kept: Bools) -> None:
+        """Keep only these of `all` rows."""
+        rows, numbers, new = self._together()
+        self._parts = [(keep(rows, kept), numbers[kept], new[kept])] if kept.any() else []
+
     def _together(self) -> tuple[pa.RecordBatch, Ints, Bools]:
         if not self._parts:
             return concat([], self._schema), np.empty(0, np.int64), np.empty(0, np.bool_)

@@ -68,6 +68,11 @@ def enrich(app: App) -> None:
     source(app).enrich(changes, on="k").sink("out")
 
 
+def enrich_as_of(app: App) -> None:
+    changes = app.source("other", schema={"k": "string", "note": "int64", "at": "timestamp[s]"}, event_time="at")
+    source(app).enrich(changes, on="k").sink("out")
+
+
 class Alarm:
     def on_row(self, row: dict[str, Any], state: dict[str, Any], timers: Any) -> Any:
         state["n"] = state.get("n", 0) + 1
@@ -87,7 +92,7 @@ def process(app: App) -> None:
 
 EVERY = [
     tumbling_aggregate, sliding_aggregate, global_aggregate, session_aggregate, count_aggregate, distinct,
-    distinct_for_ever, top_k, window_join, interval_join, enrich, process,
+    distinct_for_ever, top_k, window_join, interval_join, enrich, enrich_as_of, process,
 ]  # fmt: skip
 
 row = st.fixed_dictionaries(
