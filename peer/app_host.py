@@ -18,7 +18,7 @@ import pyarrow as pa
 import trio
 
 from dataflow.bundles.importing import load_bundle
-from dataflow.bundles.sealing import open_sealed, unpack_sealed
+from dataflow.bundles.sealing import Verified, open_sealed, unpack_sealed
 from dataflow.connectors.specs import parse_sink, parse_source
 from dataflow.deploying.charter import Charter, unpack_charter
 from dataflow.deploying.requests import (
@@ -40,6 +40,7 @@ from dataflow.deploying.requests import (
     room_of,
     sentence_of,
 )
+from dataflow.engine.workers import with_bundle_workers
 from dataflow.errors import AppError
 from dataflow.hosting.assignment import InstanceId, sink_instance, sink_name
 from dataflow.hosting.edge_frames import APP_TAG_BYTES, app_tag
@@ -188,10 +189,11 @@ class AppHost:
                 raise Refusal("the bundle is another than the one that room was kept for")
             app = await trio.to_thread.run_sync(load_bundle, verified)
             plan = make_plan(app.graph)
-            self._build(tenant, charter, plan)
+            await trio.to_thread.run_sync(self._build, tenant, charter, plan, verified)
         except (AppError, WireError) as error:
             raise Refusal(str(error)) from None
-        if tenant.is_over:
+        if tenant.is_over or self.tenants.get(it.app) is not tenant:
+            await trio.to_thread.run_sync(tenant.close_workers)
             raise Refusal("the app was halted while it was being built")
         tenant.state = State.READY
         assert self._nursery is not None
@@ -254,9 +256,15 @@ class AppHost:
             raise Refusal(f"the app is {tenant.state} here{': ' + tenant.reason if tenant.reason else ''}")
         return tenant
 
-    def _build(self, tenant: Tenant, charter: Charter, plan: Plan) -> None:
+    def _build(self, tenant: Tenant, charter: Charter, plan: Plan, verified: Verified) -> None:
+        """On a thread: starting worker processes takes a while. Python functions run in those, within limits."""
         me = self.runtime.nodes[0].me
-        share = Share(plan, charter.assignment, me.peer, boot_ms=me.boot_ms)
+        make, tenant.workers = with_bundle_workers(verified)
+        try:
+            share = Share(plan, charter.assignment, me.peer, boot_ms=me.boot_ms, make=make)
+        except BaseException:
+            tenant.close_workers()
+            raise
         mine = charter.assignment.on(me.peer)
         names = {stage: name for name, stage in plan.sources.items()}
         sources = {(names[it.stage], it.index): self._source(plan, names[it.stage]) for it in mine if it.stage in names}
@@ -300,6 +308,7 @@ class AppHost:
         with trio.CancelScope(shield=True), trio.move_on_after(TELL_S):
             for sink in tenant.sinks.values():
                 await sink.close()
+        await trio.to_thread.run_sync(tenant.close_workers)
         await self.announce()
         self._say(
             "ended",

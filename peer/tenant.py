@@ -18,6 +18,7 @@ from enum import StrEnum
 import trio
 
 from dataflow.deploying.charter import Charter
+from dataflow.engine.workers import Workers
 from dataflow.hosting.assignment import InstanceId
 from dataflow.plan import Plan
 from overlay.ids import PeerId
@@ -50,6 +51,7 @@ class Tenant:
     plan: Plan | None = None
     runner: ShareRunner | None = None
     sinks: dict[str, KeptSink] = field(default_factory=dict)
+    workers: list[Workers] = field(default_factory=list)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     @property
@@ -59,6 +61,12 @@ class Tenant:
     def is_kept_by(self, peer: PeerId) -> bool:
         """Whoever hosts the first sink keeps the app."""
         return self.charter is not None and InstanceId(-1, 0) in self.charter.assignment.on(peer)
+
+    def close_workers(self) -> None:
+        """End the processes of Python functions; blocks until they have."""
+        for worker in self.workers:
+            worker.close()
+        self.workers = []
 
     def end(self, state: State, reason: str = "") -> None:
         """Over, once; who comes second changes nothing."""

@@ -2,8 +2,8 @@
 
 Its rows are made where it likes them best: NumberSequenceSource counts, and SQL turns each number into the row that the
 others read from memory. (Its `datagen` is 25 times slower, and reading text would be measured instead of the job.)
-Timed runs end in `blackhole`; W1 and W2 then get ten times the events, since a job costs a second by itself. W5 computes the
-site that the others look up in a table: a join would cost the stream its event time. Both are in Flink's favour.
+Timed runs end in `blackhole`; W1 and W2 then get ten times the events, since a job costs a second by itself. W5
+computes the site that the others look up in a table: a join would cost the stream its event time. Both favour Flink.
 """
 
 import shutil

@@ -156,9 +156,13 @@ APP = 'from dataflow import App, col\napp = App("a")\ns = app.source("in", schem
 
 # what is wrong: files there are, what was typed, the exit code, words of the message: the fact, then the way out
 WRONG: dict[str, tuple[dict[str, Any], Sequence[str], int, list[str]]] = {
-    "not local": (
-        {}, ["launch", "hot_rooms.py"], 1,
-        ["on the ring is not there yet", "peer launch --local hot_rooms.py"],
+    "no peer to launch through": (
+        {}, ["launch", "hot_rooms.py", "--data", "nowhere"], 1,
+        ["No peer is running with its data in nowhere", "peer run --data nowhere"],
+    ),
+    "a source for the ring": (
+        {}, ["launch", "hot_rooms.py", "--source", "readings=stdin"], 2,
+        ["--source and --sink are for --local", "peer run --source NAME=SPEC"],
     ),
     "unknown source": (
         {}, [*LAUNCH, "--source", "reading=stdin"], 1,

@@ -2,6 +2,7 @@
 
 import io
 import signal
+from collections import Counter
 from types import SimpleNamespace
 
 import trio
@@ -18,6 +19,17 @@ class Stubborn:
 
     def __init__(self, config, *, on_event):
         self.nodes = (SimpleNamespace(me=Contact(PeerId(Key(7)), "127.0.0.1", 4000)),)
+        self.counters = Counter()
+        self.joined = trio.Event()
+
+    def on_data(self, handler):
+        pass
+
+    def offer_slots(self, slots, *, slots_used):
+        pass
+
+    async def send_data(self, to, control, body):
+        raise AssertionError("it has nobody to send to")
 
     async def run(self, *, task_status):
         task_status.started("127.0.0.1:4000")
