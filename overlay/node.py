@@ -80,7 +80,7 @@ class OverlayNode:
             rng=rng,
             upcalls={JOIN: self._joiner, **(upcalls or {})},
             is_ready=lambda: self._joiner.is_member,
-            search=lambda key, now: self._upkeep.find(key, now, width=1),
+            search=lambda key, now: self._upkeep.find(key, now, width=self.settings.search_width),
         )
         self._joiner.attach(self._router)
         self._upkeep = Upkeep(

@@ -13,6 +13,10 @@ class Settings:
     """Contacts in a cell of the routing table. One is enough to route; the others give proximity something to
     choose from and a spare when one dies. Memory and announcements grow with it."""
 
+    search_width: int = 4
+    """Nearest peers that a claim asks for somebody nearer yet, where the leaf set does not cover the key. One was too
+    few: a newcomer is announced to one peer of a subtree, and that need not be the nearest to the key."""
+
     choice: str = "proximity"
     """How to choose among contacts that are one digit nearer: `proximity` (lowest round-trip time, scaled by
     load) or `hops` (nearest to the key; fewer hops, longer ones)."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from overlay.directory import Listing, Stored
@@ -19,6 +19,7 @@ acts = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 6), st.sampled_from([0.0, 0.05]), acts)
+@example(236, 2, 0.0, [("leave", 0.0), ("join", 0.0), ("join", 0.0)])  # a claim that asked only the nearest peer
 def test_leaf_sets_equal_brute_force_after_any_order_of_joins_leaves_and_crashes(seed, leaves, loss, story):
     world = World(
         seed, zones=2, peers_per_zone=6, settings=Settings(leaves=leaves), faults=Faults(loss=loss), as_bytes=True
