@@ -11,6 +11,9 @@
 
 It gives a RecordBatch, a Table or a dict of columns; the declared schema is enforced. It must not depend on
 where batches are cut. An error in it stops the app: a batch has no single bad row to set aside.
+
+Rows behind the watermark: it is called for each stretch that begins with such a row, since nobody can say which row
+became which; the results travel on as one batch, so that only this function is called more often.
 """
 
 from __future__ import annotations
@@ -18,20 +21,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from dataflow.batches import whole
+from dataflow.batches import concat, whole
+from dataflow.behind import Behind
 from dataflow.errors import AppError, OutOfMemoryError, Place
 from dataflow.graph import Draft, Flow
+from dataflow.messages import TIME_MIN_US
 from dataflow.operators.base import Stateless
 from dataflow.schema import SchemaLike, parse_schema, schema_text
 
 
 class MapBatches(Stateless):
-    def __init__(self, function: Callable[[pa.RecordBatch], Any], schema: pa.Schema, place: Place) -> None:
+    carries_behind = True
+
+    def __init__(self, function: Callable[[pa.RecordBatch], Any], flow: Flow, place: Place) -> None:
         self._function = function
-        self._schema = schema
+        self._schema = flow.schema
+        self._time = flow.time
         self._place = place
+
+    def apply_behind(self, batch: pa.RecordBatch, behind: Behind) -> tuple[pa.RecordBatch, Behind | None]:
+        cuts = behind.cuts()
+        starts = [0, *(row for row, _ in cuts)]
+        ends = [*starts[1:], batch.num_rows]
+        parts = [self.apply(batch.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)]
+        made = concat(parts, self._schema)
+        if self._time is None:
+            return made, None
+        watermarks_us = np.repeat(
+            np.array([TIME_MIN_US, *(watermark_us for _, watermark_us in cuts)], np.int64),
+            [part.num_rows for part in parts],
+        )
+        rows = np.flatnonzero(self._time.of(made) < self._time.ceils_units(watermarks_us))
+        return made, Behind(rows, watermarks_us[rows]) if rows.size else None
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
@@ -60,10 +84,11 @@ def draft(flow: Flow, function: Callable[[pa.RecordBatch], Any], schema: SchemaL
         columns = flow.schema if schema is None else parse_schema(schema)
     except AppError as error:
         raise AppError(f"map_batches: {error.message}", place=place) from error
+    out = flow.with_schema(columns)
     return Draft(
         "map_batches",
-        (flow.with_schema(columns),),
-        lambda: MapBatches(function, columns, place),
+        (out,),
+        lambda: MapBatches(function, out, place),
         detail=getattr(function, "__name__", repr(function)),
         fusable=True,
     )

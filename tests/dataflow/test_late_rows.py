@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,6 +69,18 @@ def mapped(app):
         made.late().sink(f"late {name}")
 
 
+def batched(app):
+    """A function that drops rows and doubles others, so that no row can be found by its position."""
+
+    def some(batch):
+        x = batch.column("x").to_pylist()
+        return batch.take(pa.array([at for at, each in enumerate(x) for _ in range(each % 3)], pa.int64()))
+
+    made = source(app).map_batches(some).key_by("k").window(sliding("10s", every="5s")).aggregate(n=count())
+    made.sink("out")
+    made.late().sink("late")
+
+
 def diamond(app):
     even, odd = source(app).split(col("x") % 2 == 0)
     made = even.union(odd).key_by("k").window(tumbling("10s")).aggregate(n=count())
@@ -84,6 +97,9 @@ APPS = {
     "sliding, allowed": results(sliding("10s", every="5s"), "4s"),
     "session": results(session("3s")),
     "session, allowed": results(session("3s"), "2s"),
+    "session, wide": results(session("9s")),
+    "session, wider than any delay": results(session("70s"), "1s"),
+    "map_batches": batched,
     "top_k": ranked,
     "distinct": firsts,
     "process": processed,

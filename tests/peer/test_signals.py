@@ -19,7 +19,7 @@ class Stubborn:
 
     def __init__(self, config, *, on_event):
         self.nodes = (SimpleNamespace(me=Contact(PeerId(Key(7)), "127.0.0.1", 4000)),)
-        self.counters = Counter()
+        self.counters: Counter[str] = Counter()
         self.joined = trio.Event()
 
     def on_data(self, handler):
