@@ -1,4 +1,4 @@
-"""`peer sim ring|churn`: the same machines, thousands of them, on virtual time."""
+"""`peer sim ring|churn|spread|deploy`: the same machines, thousands of them, on virtual time."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -71,6 +71,41 @@ def churn(output: str, strict: bool, **options: Any) -> None:
             f"After the storm the ring was not whole, at a loss of {wrong[0]['loss']:g}.",
             f"One seed is one storm: --seed {options['seed']} shows it again.",
         )
+
+
+@command.command("spread", cls=Verb)
+@click.option("--peers", type=click.IntRange(2, 100_000), default=10_000, help="How many peers.")
+@click.option("--apps", type=click.IntRange(1, 100_000), default=1000, help="How many apps, of 5 to 15 operators.")
+@click.option("--seed", type=int, default=1, help="Another seed, another ring and other apps.")
+@click.option("--zones", type=click.IntRange(1, 1000), default=20, help="How many zones.")
+@output_option
+def spread(output: str, **options: Any) -> None:
+    """Launch many apps and count the operators on each peer, and the hops to a scheduler."""
+    from sim.spread import spread as experiment
+
+    _run(experiment, options, output)
+
+
+@command.command("deploy", cls=Verb)
+@click.option("--apps", default="250,500,750,1000", help="How many apps at once; several numbers for several runs.")
+@click.option("--peers", type=click.IntRange(2, 100_000), default=2000, help="How many peers.")
+@click.option("--seed", type=int, default=1, help="Another seed, another ring and other apps.")
+@click.option("--zones", type=click.IntRange(1, 1000), default=20, help="How many zones.")
+@output_option
+def deploy(output: str, apps: str, **options: Any) -> None:
+    """Launch many apps at once, with our schedulers and with one master, and compare how long each waits."""
+    from sim.deploy import deploy as experiment
+
+    _run(experiment, {**options, "apps": _numbers(apps)}, output)
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and 0 < int(part) <= 100_000 for part in parts):
+        raise Complaint(
+            f"--apps is numbers from 1 to 100000 with commas between them, not {text}.", "Try: --apps 250,500"
+        )
+    return [int(part) for part in parts]
 
 
 def _run(experiment: Callable[..., dict[str, Any]], options: dict[str, Any], output: str) -> dict[str, Any]:

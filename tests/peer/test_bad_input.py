@@ -28,6 +28,8 @@ WRONG = [
     (["completion", "tcsh"], 2, ["bash", "zsh", "fish"]),
     (["demo", "--peers", "2"], 2, ["--peers", "3<=x<=24"]),
     (["sim", "ring", "--peers", "1"], 2, ["--peers"]),
+    (["sim", "deploy", "--apps", "5,many"], 1, ["--apps", "5,many"]),
+    (["sim", "spread", "--peers", "4", "--zones", "9"], 1, ["cannot fill 9 zones"]),
     (["sim", "ring", "--peers", "4", "--keys", "1", "--latency", "planetlab"], 1, ["--latency-file"]),
 ]
 
