@@ -1,8 +1,10 @@
-"""Experiment: many apps are launched within ten seconds. How long does each wait, with our schedulers and with one master?
+"""Experiment: many apps are launched within ten seconds. How long does each wait, with schedulers and with a master?
 
 The same apps are launched at the same times in the same ring, once with schedulers that are found and elected as in the
 product, once with a single master that takes them first come, first served. What is assumed about time stands in
-`sim.launches`, and in the report.
+`sim.launches`, and in the report. It decides much: at 60 ms of work for an app of ten operators one master
+can do no more than 167 apps in ten seconds, so it falls behind at every number that is usual here, while each of twenty zones has
+a scheduler of its own. Fewer apps, a longer window or a faster master narrow the gap.
 
 `peer sim deploy` prints what this returns.
 """
@@ -23,7 +25,7 @@ PATIENCE_S: Final = 600.0
 
 
 def deploy(
-    apps: Sequence[int], seed: int = 1, *, peers: int = 2000, zones: int = 20, progress: Progress = silent
+    apps: Sequence[int], seed: int = 1, *, peers: int = 10_000, zones: int = 20, progress: Progress = silent
 ) -> dict[str, Any]:
     """Launch each number of `apps` with our schedulers and with a master."""
     if zones > peers:

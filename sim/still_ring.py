@@ -3,8 +3,8 @@
 Experiments about placement need routes through 10,000 peers, and nothing that happens between them. Growing such a
 ring takes a minute and a half (`sim.ring` does, and checks what comes out: every leaf set exact, cells full). Here each
 peer's `View`, `LeafSet` and `Table` are the real ones, built when first asked for, from the list of all peers: exact
-leaves, and in each cell contacts drawn from those who belong there. Next hops are chosen by the real `View.next_hop`; nobody has
-measured anybody, so contacts of one cell differ by distance only.
+leaves, and in each cell contacts drawn from those who belong there. Next hops are chosen by the real `View.next_hop`;
+nobody has measured anybody, so contacts of one cell differ by distance only.
 """
 
 from bisect import bisect_left

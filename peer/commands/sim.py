@@ -88,7 +88,7 @@ def spread(output: str, **options: Any) -> None:
 
 @command.command("deploy", cls=Verb)
 @click.option("--apps", default="250,500,750,1000", help="How many apps at once; several numbers for several runs.")
-@click.option("--peers", type=click.IntRange(2, 100_000), default=2000, help="How many peers.")
+@click.option("--peers", type=click.IntRange(2, 100_000), default=10_000, help="How many peers.")
 @click.option("--seed", type=int, default=1, help="Another seed, another ring and other apps.")
 @click.option("--zones", type=click.IntRange(1, 1000), default=20, help="How many zones.")
 @output_option

@@ -1,5 +1,6 @@
 """Apps in a simulated ring: spread thinly, scheduled nearby, and not queueing behind one master."""
 
+from overlay.ids import Key
 from sim.checkers.routes import standstill
 from sim.deploy import deploy
 from sim.seeds import rng_of
@@ -10,7 +11,7 @@ from sim.still_ring import StillRing
 def test_routes_through_a_still_ring_end_at_the_owner_and_make_progress():
     ring, rng = StillRing(300, 4, seed=3), rng_of(3, "keys")
     for _ in range(200):
-        key = rng.getrandbits(160)
+        key = Key(rng.getrandbits(160))
         hops = ring.route(ring.peers[rng.randrange(300)], key)
         assert hops[-1] == ring.census.owner(key)
         assert standstill(key, list(hops)) is None
@@ -34,7 +35,7 @@ def test_a_zone_with_more_than_fifty_apps_has_more_than_one_scheduler_though_gos
 
 
 def test_one_master_makes_apps_wait_and_many_schedulers_do_not():
-    few, many = deploy([20, 200], seed=1, peers=300, zones=5)["deployments"]
+    few, many = deploy([20, 200], seed=1, peers=1000, zones=5)["deployments"]
     assert few["ours"]["deployed"] == 20 and many["ours"]["deployed"] == many["master"]["deployed"] == 200
     assert many["master"]["queue_wait_ms_mean"] > 10 * few["master"]["queue_wait_ms_mean"]
     assert many["ours"]["queue_wait_ms_mean"] < many["master"]["queue_wait_ms_mean"] / 10
