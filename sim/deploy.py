@@ -3,8 +3,8 @@
 The same apps are launched at the same times in the same ring, once with schedulers that are found and elected as in the
 product, once with a single master that takes them first come, first served. What is assumed about time stands in
 `sim.launches`, and in the report. It decides much: at 60 ms of work for an app of ten operators one master
-can do no more than 167 apps in ten seconds, so it falls behind at every number that is usual here, while each of twenty zones has
-a scheduler of its own. Fewer apps, a longer window or a faster master narrow the gap.
+can do no more than 167 apps in ten seconds, so it falls behind at every number that is usual here, while each of
+twenty zones has a scheduler of its own. Fewer apps, a longer window or a faster master narrow the gap.
 
 `peer sim deploy` prints what this returns.
 """
