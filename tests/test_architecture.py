@@ -42,6 +42,10 @@ SHELL_FILES = {
     "dataflow/bundles/importing.py",  # a lock: sys.modules is one for all threads
     "dataflow/connectors/files.py",  # replays a file at its recorded speed
     "dataflow/connectors/lines.py",  # standard input and TCP
+    "dataflow/connectors/http_ingest.py",  # a server for rows
+    "dataflow/connectors/webhook.py",  # waits before it tries again
+    "dataflow/connectors/mqtt.py",  # how long a broker may be silent
+    "dataflow/connectors/mqtt_link.py",  # a socket to a broker
     "dataflow/engine/threads.py",
     "dataflow/engine/workers.py",  # processes of Python functions
     "dataflow/local.py",  # one app in this process
