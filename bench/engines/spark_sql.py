@@ -1,7 +1,8 @@
 """Spark Structured Streaming: SQL expressions on two local cores, all rows in one large micro-batch.
 
 Its rows come from Parquet files, its best source; timed runs end in its `noop` sink. One session serves all runs, so
-the JVM is warm. In append mode a window is told once the watermark has passed it: one row of the far future comes last.
+the JVM is warm. In append mode a window is told once the watermark has passed it, so one row of the far
+future comes last.
 """
 
 import shutil
