@@ -63,6 +63,15 @@ def read_listing(record: Record) -> list[Listed]:
         raise WireError("bad-listing", str(error)[:80]) from None
 
 
+def newest(listed: Iterable[Listed]) -> list[Listed]:
+    """Each app once, by name: a launch of the same bundle may have made another peer its keeper, and both list it."""
+    found: dict[str, Listed] = {}
+    for it in listed:
+        if it.app not in found or it.generation > found[it.app].generation:
+            found[it.app] = it
+    return sorted(found.values(), key=lambda it: (it.name, it.app))
+
+
 def find_app(listed: Iterable[Listed], wanted: str) -> Listed:
     """The one app whose name or id begins like this. Of several lives of a name, the one that is not over."""
     known = list(listed)

@@ -29,7 +29,7 @@ from dataflow.plan import Plan, make_plan
 from overlay.contact import Contact
 from overlay.ids import Key, key_of, short
 from overlay.wire import WireError
-from peer.app_directory import ALIVE, APPS, KEEPER, Listed, read_listing
+from peer.app_directory import ALIVE, APPS, KEEPER, Listed, newest, read_listing
 from peer.app_host import AppHost
 from peer.complaint import Complaint
 from peer.courier_trio import Unanswered
@@ -101,7 +101,7 @@ class Launcher:
                 found += read_listing(record)
             except WireError:
                 continue  # one keeper's rubbish hides nobody else's apps
-        return sorted(found, key=lambda it: (it.name, it.app, it.generation))
+        return newest(found)
 
     async def _offers(self, plan: Plan) -> dict[str, list[Contact]]:
         offers: dict[str, list[Contact]] = {}
