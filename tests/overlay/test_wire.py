@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dataflow.deploying.requests  # noqa: F401 (its messages are tested here too)
 import overlay.messages
+import recovery.register.acceptor  # noqa: F401 (so are these)
 from overlay.contact import Contact
 from overlay.ids import Key, PeerId
 from overlay.wire import CONTROL_BYTES_MAX, ELEMENTS_MAX, WireError, decode, encode, kinds_of, message, messages
