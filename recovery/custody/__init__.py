@@ -1,0 +1,1 @@
+"""Fragments of other peers, kept; our own, given away."""
