@@ -71,62 +71,63 @@ def choose(
     """
     stay = dict(keeping or {})
     known = {it.peer: it for it in candidates}
-    ranked = sorted((it for it in known.values() if it.peer not in barred), key=_rank)
-    free = [it for it in ranked if it.free_bytes >= fragment_bytes and it.peer not in stay.values()]
-    zones = Counter(known[it].zone for it in stay.values() if it in known)
-    wanted = total - len(stay)
+    bench = Bench(known.values(), limit=total - needed, fragment_bytes=fragment_bytes)
+    for peer in stay.values():
+        bench.take(peer)
+    for index in range(total):
+        if index not in stay:
+            stay[index] = bench.next(barred)
+            bench.take(stay[index])
 
-    picked = _within_the_limit(free, zones, wanted, limit=max(1, total - needed))
-    picked += _evenly([it for it in free if it not in picked], zones, wanted - len(picked))
-    doubled = _twice(ranked, [*stay.values(), *(it.peer for it in picked)], wanted - len(picked), fragment_bytes)
-
-    places = iter([*(it.peer for it in picked), *doubled])
-    holders = tuple(stay[index] if index in stay else next(places) for index in range(total))
-    their_zones = tuple(known[it].zone if it in known else "" for it in holders)
-    most = max(Counter(their_zones).values(), default=0)
-    is_zone_safe = most <= total - needed
+    holders = tuple(stay[index] for index in range(total))
+    zones = tuple(known[it].zone if it in known else "" for it in holders)
+    is_zone_safe = max(Counter(zones).values(), default=0) <= total - needed
     is_doubled = len(set(holders)) < total
-    return Choice(holders, their_zones, is_zone_safe, is_doubled, tuple(_notes(holders, their_zones, needed)))
+    return Choice(holders, zones, is_zone_safe, is_doubled, tuple(_notes(holders, zones, needed)))
+
+
+class Bench:
+    """Who might come next, given who holds a fragment already."""
+
+    def __init__(self, candidates: Iterable[Candidate], *, limit: int, fragment_bytes: int) -> None:
+        self._ranked = sorted(candidates, key=_rank)
+        self._zone_of = {it.peer: it.zone for it in self._ranked}
+        self._limit = max(1, limit)
+        self._fragment_bytes = fragment_bytes
+        self._held: Counter[PeerId] = Counter()
+        self._zones: Counter[str] = Counter()
+
+    def take(self, peer: PeerId) -> None:
+        self._held[peer] += 1
+        self._zones[self._zone_of.get(peer, "")] += 1
+
+    def give_back(self, peer: PeerId) -> None:
+        self._held[peer] -= 1
+        self._zones[self._zone_of.get(peer, "")] -= 1
+
+    def holds(self, peer: PeerId) -> bool:
+        return self._held[peer] > 0
+
+    def next(self, barred: Collection[PeerId] = ()) -> PeerId:
+        """One that holds none; within its zone's limit, else in the emptiest zone; the first in rank."""
+        able = [it for it in self._ranked if it.peer not in barred and self._has_room(it)]
+        if not able:
+            size = self._fragment_bytes
+            raise NoHolder(f"no peer has room for another fragment of {size} bytes: add a peer, or raise its quota")
+        return min(able, key=self._burden).peer
+
+    def _burden(self, it: Candidate) -> tuple[int, int]:
+        in_zone = self._zones[it.zone]
+        return (self._held[it.peer], in_zone if in_zone >= self._limit else 0)
+
+    def _has_room(self, it: Candidate) -> bool:
+        # What it holds of this part may not be in its free bytes yet.
+        return it.free_bytes >= self._fragment_bytes * (self._held[it.peer] + 1)
 
 
 def _rank(it: Candidate) -> tuple[bool, int, float, PeerId]:
     """Round-trip times within a factor of two count as equal; then the one that fails less comes first."""
     return (it.mtbf_s < MTBF_POOR_S, floor(log2(max(it.rtt_ms, _RTT_MS_LEAST))), -it.mtbf_s, it.peer)
-
-
-def _within_the_limit(free: list[Candidate], zones: Counter[str], wanted: int, *, limit: int) -> list[Candidate]:
-    picked: list[Candidate] = []
-    for it in free:
-        if len(picked) < wanted and zones[it.zone] < limit:
-            zones[it.zone] += 1
-            picked.append(it)
-    return picked
-
-
-def _evenly(free: list[Candidate], zones: Counter[str], wanted: int) -> list[Candidate]:
-    """The limit cannot be kept: the zone with the fewest fragments is next."""
-    picked: list[Candidate] = []
-    while len(picked) < wanted and len(picked) < len(free):
-        it = min((each for each in free if each not in picked), key=lambda each: (zones[each.zone], _rank(each)))
-        zones[it.zone] += 1
-        picked.append(it)
-    return picked
-
-
-def _twice(ranked: list[Candidate], holders: list[PeerId], wanted: int, fragment_bytes: int) -> list[PeerId]:
-    """There are fewer peers than fragments: whoever holds the fewest takes one more."""
-    held = Counter(holders)
-    added: list[PeerId] = []
-    while len(added) < wanted:
-        # What a holder has of this part already is not in its free bytes yet.
-        able = [it for it in ranked if it.free_bytes >= fragment_bytes * (held[it.peer] + 1)]
-        if not able:
-            lacking = f"{wanted - len(added)} of {len(holders) + wanted} fragments of {fragment_bytes} bytes"
-            raise NoHolder(f"no peer has room for {lacking}: add a peer, or raise its quota")
-        least = min(able, key=lambda it: (held[it.peer], _rank(it))).peer
-        held[least] += 1
-        added.append(least)
-    return added
 
 
 def _notes(holders: tuple[PeerId, ...], zones: tuple[str, ...], needed: int) -> Iterable[str]:

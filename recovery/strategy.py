@@ -165,14 +165,13 @@ def _planned(
     shape = "1 copy" if it.total == 1 else f"{it.total} copies" if it.needed == 1 else f"any {it.needed} of {it.total}"
     notes = list(it.choice.notes)
     if not it.is_met:
-        notes.append(
-            f"{target:.7g} was asked for and {len(others)} peers give {it.probability:.7g}: add peers, or ask for less"
-        )
+        given = f"{len(others)} peers give {_chance(it.probability)}"
+        notes.append(f"{target:.7g} was asked for and {given}: add peers, or ask for less")
     if it.losses < LOSSES_WANTED:
         notes.append(f"only {it.losses} holders may be lost at once, because only {len(others)} other peers are near")
     why = (
         f"{reason}: {shape}, on {len(set(it.choice.zones))} zones; survives any {it.losses} losses at once, "
-        f"and {window_s:g} s with probability {it.probability:.7g}"
+        f"and {window_s:g} s with probability {_chance(it.probability)}"
     )
     return Plan(
         strategy, it.needed, it.total, it.choice.holders, it.losses, zones, it.probability, it.is_met, why, tuple(notes)
@@ -193,6 +192,16 @@ def survival_now(holders: Sequence[Candidate], *, needed: int, window_s: float =
     return survival(
         [(alive_chance(window_s=window_s, mtbf_s=mtbf_s[peer]), held[peer]) for peer in sorted(held)], needed=needed
     )
+
+
+def _chance(probability: float) -> str:
+    """Never 1: nothing is certain.
+
+    >>> _chance(0.999), _chance(1 - 1e-12)
+    ('0.999', 'over 0.9999999')
+    """
+    shown = f"{probability:.7g}"
+    return "over 0.9999999" if shown == "1" else shown
 
 
 def _readable(size: int) -> str:

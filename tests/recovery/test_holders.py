@@ -94,5 +94,5 @@ def test_a_replacement_keeps_the_others_and_the_zone_rule():
 
 
 def test_no_room_anywhere_is_a_sentence():
-    with pytest.raises(NoHolder, match="no peer has room for 6 of 6 fragments of 100 bytes: add a peer"):
+    with pytest.raises(NoHolder, match="no peer has room for another fragment of 100 bytes: add a peer"):
         choose([a_peer(1, free_bytes=99)], needed=4, total=6, fragment_bytes=100)
