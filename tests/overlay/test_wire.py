@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dataflow.deploying.requests  # noqa: F401 (its messages are tested here too)
 import overlay.messages
+import recovery.custody.messages  # noqa: F401 (and these)
 import recovery.register.acceptor  # noqa: F401 (so are these)
 from overlay.contact import Contact
 from overlay.ids import Key, PeerId
@@ -35,7 +36,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     int: st.integers(0, 2**64 - 1) | st.integers(0, 65535),
     float: st.floats(0, 1000),
     str: st.text(max_size=30),
-    bytes: st.binary(max_size=64) | st.binary(min_size=16, max_size=16),
+    bytes: st.binary(max_size=64) | st.binary(min_size=16, max_size=16) | st.binary(min_size=32, max_size=32),
     bool: st.booleans(),
     Contact: contacts,
     Key: keys,
