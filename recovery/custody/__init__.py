@@ -4,6 +4,7 @@
     holder      keep fragments of others on disk, within a quota; files: how each lies there
     deposit     give the fragments of a part away, until every one has a receipt
     retrieval   get a part back from whoever still has it
+    audit       which fragments of a part are still good
     repair      find what is lost, rebuild it, give it away again
     release     what may be dropped after a commit
 

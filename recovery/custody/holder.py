@@ -100,6 +100,7 @@ class Holder:
     def __init__(self, *, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self._held: dict[FragmentId, Held] = {}
+        self._by_instance: dict[tuple[str, str], set[FragmentId]] = {}
         self._bytes_held = 0
         self._storing: dict[FragmentId, Store] = {}
         self._deleting: set[str] = set()
@@ -120,7 +121,7 @@ class Holder:
 
     def apps(self) -> list[str]:
         """Apps of which something is kept: whoever knows that one has ended may drop it."""
-        return sorted({it.app for it in self._held})
+        return sorted({app for app, _ in self._by_instance})
 
     # After a restart.
 
@@ -210,11 +211,8 @@ class Holder:
         keep = set(request.keep)
         gone = [
             it
-            for it in self._held
-            if it.app == request.app
-            and request.instance in ("", it.instance)
-            and (it.generation, it.epoch) < floor
-            and Place(it.generation, it.epoch, it.number) not in keep
+            for it in self._of(request.app, request.instance)
+            if (it.generation, it.epoch) < floor and Place(it.generation, it.epoch, it.number) not in keep
         ]
         for it in gone:
             self._remove(it)
@@ -228,11 +226,17 @@ class Holder:
         return Delete(request.ask, tuple(sorted(names)), len(gone))
 
     def _list(self, request: ListFragments) -> Answer:
-        mine = sorted(it for it in self._held if it.app == request.app)
+        mine = sorted(self._of(request.app))
         page = mine[request.skip : request.skip + PAGE_MAX]
         is_more = request.skip + PAGE_MAX < len(mine)
         held = tuple(self._held[it] for it in page)
         return Answer(Fragments(request.ask, held, is_more, self.bytes_used, self.bytes_max))
+
+    def _of(self, app: str, instance: str = "") -> list[FragmentId]:
+        """Those of one instance, or of all."""
+        if instance:
+            return list(self._by_instance.get((app, instance), ()))
+        return [it for (of_app, _), its in self._by_instance.items() if of_app == app for it in its]
 
     def _refuse(self, request: PutFragment, reason: str) -> Answer:
         return Answer(Refused(request.ask, sentence_of(reason)))
@@ -241,9 +245,14 @@ class Holder:
         if held.fragment not in self._held:
             self._bytes_held += len(header_of(held)) + held.size
         self._held[held.fragment] = held
+        self._by_instance.setdefault((held.fragment.app, held.fragment.instance), set()).add(held.fragment)
 
     def _remove(self, fragment: FragmentId) -> None:
         held = self._held.pop(fragment)
+        theirs = self._by_instance[(fragment.app, fragment.instance)]
+        theirs.discard(fragment)
+        if not theirs:
+            del self._by_instance[(fragment.app, fragment.instance)]
         self._bytes_held -= len(header_of(held)) + held.size
 
 

@@ -1,16 +1,13 @@
 """Find out which fragments of a part are lost, rebuild them from others, and give them to new holders.
 
-    probe     every holder not known to be gone reads what it keeps and says whether it is good
+    audit     every holder not known to be dead says whether what it keeps is good (audit.py)
     gather    `needed` good ones are fetched; no more, a repair is in no hurry
     rebuild   the shell computes the lost ones in a thread: `Rebuild`
     deposit   they go to new holders, as on the first day
 
-Lost is what a confirmed dead peer kept, and what a holder says it has no more. Silence is not loss: half the
-repairs of a ring would be for peers that were only rebooting. Nothing is decrypted: any peer that has the manifest
-can repair.
-
-The outcome is a part for a new manifest. Fragments keep their names and digests, so the old manifest stays true as
-far as it goes, and a repair that nobody records has harmed nothing.
+Nothing is decrypted: any peer that has the manifest can repair. The outcome is a part for a new manifest. Fragments
+keep their names and digests, so the old manifest stays true as far as it goes, and a repair that nobody records has
+harmed nothing.
 
 Pure: `begin`, `answered`, `unanswered`, `rebuilt`, until `Repaired` or `NotEnoughFragments` comes out.
 """
@@ -23,12 +20,13 @@ from dataclasses import dataclass, replace
 from overlay.frames import Buffer
 from overlay.ids import PeerId
 from recovery.custody.ask import Ask
+from recovery.custody.audit import Audit, Audited
 from recovery.custody.deposit import Deposit, Deposited, Undeposited
-from recovery.custody.messages import Fragment, GetFragment, NoFragment, Reply
+from recovery.custody.messages import Reply
 from recovery.custody.retrieval import Gathered, NotEnoughFragments, Retrieval
 from recovery.holders import Candidate
 from recovery.manifest import Part
-from recovery.naming import PartId, fragment_of
+from recovery.naming import PartId
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +79,11 @@ class Repair:
         self._candidates = [it for it in candidates if it.peer not in gone]
         self._next_ask = first_ask
         self._may_double = may_double
-        self._lost = {index for index, peer in enumerate(part.holders) if peer in gone}
-        self._good: set[int] = set()
-        self._silent: set[PeerId] = set()
-        self._probing: dict[int, int] = {}
-        self._work: Retrieval | Deposit | None = None
+        self._work: Audit | Retrieval | Deposit = Audit(
+            app, instance, part, gone=gone, first_ask=self._numbers(part.total)
+        )
+        self._lost: tuple[int, ...] = ()
+        self._silent: tuple[PeerId, ...] = ()
 
     @staticmethod
     def asks_max(*, total: int, candidates: int) -> int:
@@ -93,39 +91,16 @@ class Repair:
         return 2 * total + Deposit.asks_max(total=total, candidates=candidates)
 
     def begin(self) -> Step:
-        step: Step = []
-        for index, peer in enumerate(self._part.holders):
-            if index not in self._lost:
-                ask = self._numbers(1)
-                self._probing[ask] = index
-                step.append(Ask(peer, GetFragment(ask, fragment_of(self._id, index), is_probe=True)))
-        return step or self._assess()
+        return self._carry_on(self._work.begin())
 
     def answered(self, ask: int, reply: Reply, body: Buffer = b"") -> Step:
         """An answer; one that nobody waits for is ignored."""
-        if isinstance(self._work, Retrieval):
-            return self._carry_on(self._work.answered(ask, reply, body))
         if isinstance(self._work, Deposit):
             return self._carry_on(self._work.answered(ask, reply))
-        index = self._probing.pop(ask, None)
-        if index is None:
-            return []
-        if isinstance(reply, Fragment) and reply.digest == self._part.digests[index]:
-            self._good.add(index)
-        elif isinstance(reply, Fragment | NoFragment):
-            self._lost.add(index)
-        else:
-            self._silent.add(self._part.holders[index])
-        return [] if self._probing else self._assess()
+        return self._carry_on(self._work.answered(ask, reply, body))
 
     def unanswered(self, ask: int, reason: str) -> Step:
-        if self._work is not None:
-            return self._carry_on(self._work.unanswered(ask, reason))
-        index = self._probing.pop(ask, None)
-        if index is None:
-            return []
-        self._silent.add(self._part.holders[index])
-        return [] if self._probing else self._assess()
+        return self._carry_on(self._work.unanswered(ask, reason))
 
     def rebuilt(self, fragments: Mapping[int, Buffer]) -> Step:
         """`Rebuild` was run."""
@@ -142,7 +117,9 @@ class Repair:
         )
         return self._carry_on(self._work.begin())
 
-    def _assess(self) -> Step:
+    def _gather(self, audited: Audited) -> Step:
+        self._lost = audited.lost
+        self._silent = audited.silent_peers
         if not self._lost:
             return [self._outcome(self._part, kept={}, strays=(), reason="")]
         self._work = Retrieval(
@@ -151,7 +128,7 @@ class Repair:
             self._part,
             epoch=self._epoch,
             first_ask=self._numbers(self._part.total),
-            indices=self._good,
+            indices=audited.good,
             at_once=self._part.needed,
         )
         return self._carry_on(self._work.begin())
@@ -160,8 +137,10 @@ class Repair:
         """Hand on what the machine inside wants, and take its outcome for the next."""
         out: Step = []
         for it in step:
-            if isinstance(it, Gathered):
-                out.append(Rebuild(it, tuple(sorted(self._lost))))
+            if isinstance(it, Audited):
+                out += self._gather(it)
+            elif isinstance(it, Gathered):
+                out.append(Rebuild(it, self._lost))
             elif isinstance(it, Deposited):
                 kept = {index: it.part.holders[index] for index in self._lost}
                 out.append(self._outcome(it.part, kept=kept, strays=it.strays, reason=""))
@@ -179,8 +158,8 @@ class Repair:
     def _outcome(
         self, part: Part, *, kept: Mapping[int, PeerId], strays: tuple[PeerId, ...], reason: str
     ) -> Repaired:
-        unplaced = tuple(sorted(self._lost - set(kept)))
-        return Repaired(part, tuple(sorted(self._lost)), unplaced, tuple(sorted(self._silent)), strays, reason)
+        unplaced = tuple(index for index in self._lost if index not in kept)
+        return Repaired(part, self._lost, unplaced, self._silent, strays, reason)
 
     @property
     def _id(self) -> PartId:

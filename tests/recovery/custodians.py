@@ -3,12 +3,14 @@
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from overlay.ids import Key, PeerId
 from overlay.wire import decode, encode
 from recovery.coding.coded import code
 from recovery.coding.sealing import seal
 from recovery.custody.ask import Ask
+from recovery.custody.audit import Audit
 from recovery.custody.deposit import Deposit, Deposited
 from recovery.custody.holder import Holder, open_holder, serve
 from recovery.custody.messages import GetFragment, PutFragment
@@ -33,6 +35,7 @@ class World:
         self.holders: dict[PeerId, Holder] = {}
         self.down: set[PeerId] = set()
         self.loss = 0.0
+        self.liars: dict[PeerId, Callable[[Any, bytes], tuple[Any, bytes]]] = {}
         self.on_ask: Callable[[Ask], None] = lambda ask: None
         self.asked: list[Ask] = []
         self._ask = 0
@@ -69,6 +72,8 @@ class World:
         except Crash:
             self.kill(ask.to)
             return None
+        if ask.to in self.liars:
+            reply, body = self.liars[ask.to](reply, bytes(body))
         return None if self.rng.random() < self.loss else (decode(encode(reply)), bytes(body))
 
     def run(self, machine):
@@ -130,6 +135,9 @@ class World:
             **options,
         )
         return self.run(machine)
+
+    def audit(self, part, *, gone=()):
+        return self.run(Audit(APP, INSTANCE, part, gone=gone, first_ask=self.numbers()))
 
     def tell_all(self, request):
         return {peer: self.ask(Ask(peer, request)) for peer in self.holders}

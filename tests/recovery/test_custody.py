@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from overlay.ids import Key, PeerId
 from recovery.custody.deposit import Deposited, Undeposited
 from recovery.custody.files import file_name
-from recovery.custody.messages import PutFragment, drop_all, drop_instance
+from recovery.custody.messages import Kept, PutFragment, drop_all, drop_instance
 from recovery.custody.release import drop_before
 from recovery.custody.retrieval import NotEnoughFragments
 from recovery.manifest import unpack_manifest
@@ -90,6 +90,27 @@ def test_a_refusing_or_silent_holder_is_replaced_and_the_silent_one_is_remembere
     assert not {1, 2} & set(outcome.part.holders)
     assert len(set(outcome.part.holders)) == 6
     assert outcome.strays == (2,)
+
+
+def test_a_receipt_for_something_else_is_none():
+    world = World()
+    world.liars[PeerId(Key(1))] = lambda reply, body: (Kept(reply.ask, bytes(32)), body)
+    outcome = world.deposit(STATE, epoch=1, wished={index: PeerId(Key(index + 1)) for index in range(6)})
+    assert isinstance(outcome, Deposited)
+    assert 1 not in outcome.part.holders
+
+
+def test_a_holder_that_sends_something_else_is_one_fragment_fewer():
+    world = World()
+    part = world.store(STATE, epoch=1)
+    for count, peer in enumerate(part.holders, start=1):
+        world.liars[peer] = lambda reply, body: (reply, body[::-1])
+        got = world.retrieve(part)
+        if count <= 2:
+            assert got == STATE
+        else:
+            assert isinstance(got, NotEnoughFragments)
+            assert (got.found, got.silent) == (6 - count, ())
 
 
 def test_it_is_not_stored_when_there_is_one_holder_too_few():
@@ -177,12 +198,47 @@ def test_repair_after_repair_the_promise_holds(seed, shape, data):
     assert world.retrieve(part) == STATE
 
 
+def test_a_holder_with_a_new_disk_gets_its_fragment_again():
+    world = World(peers=6)
+    part = world.store(STATE, epoch=1)
+    world.disks[part.holders[2]].files.clear()
+    world.restart(part.holders[2])
+    outcome = world.repair(part)
+    assert (outcome.lost, outcome.unplaced, outcome.part) == ((2,), (), part)
+    world.kill(part.holders[0], part.holders[5])
+    assert world.retrieve(part) == STATE
+
+
 def test_nothing_lost_is_nothing_moved_and_no_fragment_is_sent():
     world = World()
     part = world.store(STATE, epoch=7)
     outcome = world.repair(part)
     assert outcome.part == part and outcome.lost == ()
     assert world.bodies_sent() == []
+
+
+def test_an_audit_tells_good_lost_and_silent_apart():
+    world = World()
+    part = world.store(STATE, epoch=7)
+    assert world.audit(part).losses_survived() == 2
+    dead, silent, wiped, flipped, broken = part.holders[:5]
+    world.kill(dead, silent)
+    world.disks[wiped].files.clear()
+    world.disks[flipped].flip(world.disks[flipped].names()[0], at=-1)
+    world.disks[broken].is_broken = True
+    audited = world.audit(part, gone=[dead])
+    assert (audited.good, audited.lost, audited.silent) == ((5,), (0, 2, 3), (1, 4))
+    assert audited.losses_survived() == -1
+    assert [reason for _, reason in audited.reasons] == [
+        "its holder is dead",
+        "no answer within 1 s",
+        "its file is damaged: it is gone",
+        "its file is damaged: its digest is not what it was",
+        "input/output error; look after the disk, then start the peer again",
+    ]
+    assert world.bodies_sent() == []
+    world.kill(*part.holders)
+    assert world.audit(part, gone=part.holders).lost == tuple(range(6))
 
 
 def test_a_repair_fetches_no_more_than_it_needs():
