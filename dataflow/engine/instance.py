@@ -7,6 +7,10 @@ The watermark is the lowest of all inputs that are neither idle nor ended.
 On peers an input may have several channels, one from each copy of the stage that writes it. To marks, a channel is an
 input like any other; the operator sees only which of its own inputs the rows belong to.
 
+What an instance knows beside its operator's state are its *marks*: how far each channel has come, who is idle or has
+ended, what was said downstream. A restored instance takes them over, so that it neither repeats a watermark nor
+waits for an input that has ended.
+
 Pure: messages in, messages out. `waiting` tells the host which inputs not to read.
 """
 
@@ -14,9 +18,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import cast
 
+import msgpack
+
+from dataflow.errors import AppError
 from dataflow.messages import TIME_MAX_US, TIME_MIN_US, Data, End, Idle, Message, Token, Watermark, in_turn
 from dataflow.operators.base import Operator, Output
+
+MARKS_FORMAT = 1
+_Channel = tuple[int, int, bool, bool]  # its input, watermark, idle, ended
 
 
 class Instance:
@@ -46,6 +57,28 @@ class Instance:
     @property
     def ended(self) -> bool:
         return all(self._ended)
+
+    def marks(self) -> bytes:
+        """For a snapshot: at an aligned token, before `release`, or after the end. What is held lies behind it."""
+        channels = zip(self._input_of, self._watermark_us, self._idle, self._ended, strict=True)
+        return cast(bytes, msgpack.packb([MARKS_FORMAT, self._sent_us, self._said_idle, list(channels)]))
+
+    def restore_marks(self, packed: bytes) -> None:
+        """Into an instance that is new. If its inputs have other channels than before, each begins with the least that
+        was known of any channel of its input: that may hold a watermark up, and is never wrong."""
+        try:
+            version, sent_us, said_idle, channels = msgpack.unpackb(packed)
+            if version != MARKS_FORMAT:
+                raise ValueError(f"format {version}")
+            before = [(int(at), int(us), bool(idle), bool(ended)) for at, us, idle, ended in channels]
+            self._sent_us, self._said_idle = int(sent_us), bool(said_idle)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise AppError(f"these bytes are not the marks of an instance: {error}") from error
+        if tuple(at for at, *_ in before) != self._input_of:
+            before = [_least(at, before) for at in self._input_of]
+        self._watermark_us = [us for _, us, _, _ in before]
+        self._idle = [idle for _, _, idle, _ in before]
+        self._ended = [ended for _, _, _, ended in before]
 
     def feed(self, source: int, message: Message) -> list[Output]:
         """Take one message of one input; give what follows from it."""
@@ -137,6 +170,8 @@ class Instance:
         return self._to_all(Token(epoch))
 
     def _end(self, source: int) -> list[Output]:
+        if self._ended[source]:
+            return []  # a source that rewinds may say so again
         self._ended[source] = True
         if self.ended:
             out = self._forward(TIME_MAX_US)
@@ -148,3 +183,12 @@ class Instance:
 
     def _to_all(self, message: Message) -> list[Output]:
         return [(port, message) for port in self._ports]
+
+
+def _least(at: int, channels: Sequence[_Channel]) -> _Channel:
+    same = [channel for channel in channels if channel[0] == at]
+    if not same:
+        return at, TIME_MIN_US, False, False
+    ended = all(channel[3] for channel in same)
+    open_ = [channel for channel in same if ended or not channel[3]]
+    return at, min(us for _, us, _, _ in open_), all(idle for _, _, idle, _ in open_), ended

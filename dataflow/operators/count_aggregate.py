@@ -71,7 +71,8 @@ class CountAggregate(Stateful):
         if not len(full):
             return []
         arrays = [*self._keys.columns(self._panes.key_slots(full)), *self._panes.sums.finish(full)]
-        self._removed.append(self._names(full))
+        if self.is_tracked:
+            self._removed.append(self._names(full))
         self._panes.discard(full)
         return [(MAIN, Data(pa.RecordBatch.from_arrays(arrays, schema=self._out)))]
 

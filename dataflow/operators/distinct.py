@@ -113,9 +113,7 @@ class Distinct(Stateful):
     # -- state --
 
     def dump(self, *, changed: bool) -> tuple[Tables, Tables]:
-        slots = self._keys.living()
-        if changed:
-            slots = slots[self._dirty[slots]]
+        slots = np.flatnonzero(self._dirty) if changed else self._keys.living()  # a key that was forgotten is clean
         return {"keys": keyed_table(self._keys.columns(slots), {"given": pa.array(self._given[slots])})}, {}
 
     def load(self, name: str, rows: pa.RecordBatch) -> None:

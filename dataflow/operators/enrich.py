@@ -102,9 +102,7 @@ class EnrichStream(Stateful):
     # -- state --
 
     def dump(self, *, changed: bool) -> tuple[Tables, Tables]:
-        slots = self._lookup.keys.living()
-        if changed:
-            slots = slots[self._dirty[slots]]
+        slots = np.flatnonzero(self._dirty) if changed else self._lookup.keys.living()
         values = {f"value{at}": column.arrow(slots) for at, column in enumerate(self._lookup.columns)}
         return {"values": keyed_table(self._lookup.keys.columns(slots), values)}, {}
 

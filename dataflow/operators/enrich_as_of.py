@@ -108,7 +108,8 @@ class EnrichAsOf(Stateful):
     # -- state: what was replaced follows from the changes and the watermark --
 
     def dump(self, *, changed: bool) -> tuple[Tables, Tables]:
-        self._forget()
+        if not changed:
+            self._forget()
         return {name: buffer.dump(changed=changed) for name, buffer in zip(TABLES, self._buffers, strict=True)}, {}
 
     def load(self, name: str, rows: pa.RecordBatch) -> None:

@@ -139,8 +139,7 @@ class Process(Stateful):
             at, _, key = heapq.heappop(self._due)
             if at not in self._timers.get(key, ()):
                 continue
-            self._timers[key].discard(at)
-            self._dirty.add(key)
+            self._set_timers(key, self._timers[key] - {at})
             named = dict(zip(self._key, key, strict=True))
             self._call(key, named, self._user.on_timer, (named, self._shown(at)), made, letters)
 
@@ -171,7 +170,8 @@ class Process(Stateful):
             return
         made += rows
         if after != packed:
-            self._dirty.add(key)
+            if self.is_tracked:
+                self._dirty.add(key)
             if after is None:
                 self._state.pop(key, None)
             else:
@@ -180,11 +180,18 @@ class Process(Stateful):
             self._ask(key, timers)
 
     def _ask(self, key: Key, timers: Timers) -> None:
-        self._dirty.add(key)
         known = set() if timers.cleared else self._timers.get(key, set())
-        self._timers[key] = known | timers.asked
+        self._set_timers(key, known | timers.asked)
         for at in sorted(timers.asked - known):
             self._push(at, key)
+
+    def _set_timers(self, key: Key, times: set[int]) -> None:
+        if self.is_tracked:
+            self._dirty.add(key)
+        if times:
+            self._timers[key] = times
+        else:
+            self._timers.pop(key, None)
 
     def _push(self, at: int, key: Key) -> None:
         self._number += 1
@@ -206,9 +213,9 @@ class Process(Stateful):
     # -- state --
 
     def dump(self, *, changed: bool) -> tuple[Tables, Tables]:
-        keys = self._dirty if changed else self._state.keys() | self._timers.keys()
-        live = [key for key in keys if self._state.get(key) or self._timers.get(key)]
-        gone = [key for key in keys if not (self._state.get(key) or self._timers.get(key))]
+        keys = self._dirty if changed else dict.fromkeys([*self._state, *self._timers])
+        live = [key for key in keys if key in self._state or key in self._timers]
+        gone = [key for key in keys if key not in self._state and key not in self._timers]
         columns = {
             "state": pa.array([self._state.get(key) for key in live], pa.binary()),
             "timers": pa.array([sorted(self._timers.get(key, ())) for key in live], pa.list_(pa.int64())),
@@ -250,7 +257,6 @@ class Process(Stateful):
     def clean(self) -> None:
         self._dirty = set()
         self._waiting.clean()
-        self._timers = {key: times for key, times in self._timers.items() if times}
 
     def marks(self) -> dict[str, int]:
         return {"watermark": self._watermark}

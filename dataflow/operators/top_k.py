@@ -165,9 +165,11 @@ class TopK(Stateful):
     # -- state: pruning the union of base and deltas gives the same candidates --
 
     def dump(self, *, changed: bool) -> tuple[Tables, Tables]:
-        rows = self._prune()
-        if changed and rows.num_rows:
-            rows = keep(rows, rows.column(SEQ).to_numpy() >= self._clean_seq)
+        if changed:  # a sort of all candidates would take longer than a few rows too many
+            new = [keep(part, part.column(SEQ).to_numpy() >= self._clean_seq) for part in self._parts]
+            rows = concat([part for part in new if part.num_rows], self._schema)
+        else:
+            rows = self._prune()
         columns = {f"row_{name}": rows.column(name) for name in rows.schema.names}
         return {"rows": keyed_table(self._key_columns(rows), columns)}, {}
 

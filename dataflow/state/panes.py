@@ -40,6 +40,8 @@ class Panes:
         self._key_of: Ints = np.zeros(self._entries.slots.capacity, np.int64)
         self._pane_of: Ints = np.zeros(self._entries.slots.capacity, np.int64)
         self._dirty: Bools = np.zeros(self._entries.slots.capacity, np.bool_)
+        self._turn_of: Ints = np.zeros(self._entries.slots.capacity, np.int64)  # in which turn an entry appeared
+        self._turns = 0
 
     def __len__(self) -> int:
         return self._entries.slots.live
@@ -128,10 +130,12 @@ class Panes:
         capacity = self._entries.slots.capacity
         if capacity > len(self._key_of):
             self._key_of, self._pane_of = grown(self._key_of, capacity), grown(self._pane_of, capacity)
-            self._dirty = grown(self._dirty, capacity)
+            self._dirty, self._turn_of = grown(self._dirty, capacity), grown(self._turn_of, capacity)
             self.sums.grow(capacity)
         self._key_of[entries] = key_slots
         self._pane_of[entries] = panes
+        self._turn_of[fresh] = np.arange(self._turns, self._turns + len(fresh))
+        self._turns += len(fresh)
         self.sums.clear(fresh)
         self.keys.hold(self._key_of[fresh])
         of_pane = self._pane_of[fresh]
@@ -156,10 +160,11 @@ class Panes:
     # -- as tables --
 
     def dump(self, *, changed: bool) -> pa.RecordBatch:
-        order = [self.members(pane) for pane in self.open_panes()]
-        entries = np.concatenate(order) if order else NO_SLOTS
-        if changed:
-            entries = entries[self._dirty[entries]]
+        if changed:  # without a look at the others, in the same order
+            dirty = np.flatnonzero(self._dirty)
+            entries = dirty[np.lexsort((self._turn_of[dirty], self._pane_of[dirty]))]
+        else:
+            entries = np.concatenate([NO_SLOTS, *(self.members(pane) for pane in self.open_panes())])
         types = self.sums.types()
         columns = {name: to_arrow(values, types[name]) for name, values in self.sums.take(entries).items()}
         keys = self.keys.columns(self._key_of[entries])

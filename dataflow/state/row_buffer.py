@@ -58,9 +58,12 @@ class RowBuffer:
     # -- as tables --
 
     def dump(self, *, changed: bool) -> pa.RecordBatch:
-        rows, numbers, new = self._together()
-        if changed:
-            rows, numbers = keep(rows, new), numbers[new]
+        if changed:  # without a look at the rows of parts that are not new
+            some = [(keep(rows, new), numbers[new]) for rows, numbers, new in self._parts if new.any()]
+            rows = concat([rows for rows, _ in some], self._schema)
+            numbers = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in some)])
+        else:
+            rows, numbers, _ = self._together()
         columns = {f"row_{name}": rows.column(name) for name in self._schema.names}
         return keyed_table([rows.column(name) for name in self._key], {"number": pa.array(numbers), **columns})
 
@@ -69,4 +72,5 @@ class RowBuffer:
         self.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema), table.column("number").to_numpy())
 
     def clean(self) -> None:
-        self._parts = [(rows, numbers, np.zeros(len(numbers), np.bool_)) for rows, numbers, _ in self._parts]
+        for _, _, new in self._parts:
+            new[:] = False

@@ -57,6 +57,11 @@ class Snapshot:
     tables: Tables = field(default_factory=dict)
     removed: Tables = field(default_factory=dict)
 
+    @property
+    def size_bytes(self) -> int:
+        """What it holds, before it is encoded."""
+        return sum(table.nbytes for group in (self.tables, self.removed) for table in group.values())
+
     def encode(self) -> bytes:
         tables, removed = ({n: _to_ipc(t) for n, t in group.items()} for group in (self.tables, self.removed))
         return cast(bytes, msgpack.packb([FORMAT, self.kind, self.delta, self.marks, tables, removed]))
@@ -117,17 +122,27 @@ def keyed_table(keys: Sequence[pa.Array], columns: Mapping[str, pa.Array]) -> pa
 class Stateful(Operator):
     """The five ways state leaves and enters an operator; subclasses say what their tables are."""
 
+    is_tracked = False  # what changes need not be remembered before there is a snapshot for it to change
+
     def snapshot_base(self) -> bytes:
-        return self._snapshot(changed=False).encode()
+        return self.snapshot(changed=False).encode()
 
     def snapshot_delta(self) -> bytes:
-        return self._snapshot(changed=True).encode()
+        return self.snapshot(changed=True).encode()
+
+    def snapshot(self, *, changed: bool) -> Snapshot:
+        """A copy of all state, or of what changed; to be encoded at leisure, while the operator goes on."""
+        tables, removed = self.dump(changed=changed)
+        self.clean()
+        self.is_tracked = True
+        return Snapshot(self._kind(), changed, self.marks(), tables, removed)
 
     def restore(self, base: bytes, deltas: Sequence[bytes] = ()) -> None:
         """Into an operator that is new."""
         for data in (base, *deltas):
             self._take(Snapshot.decode(data))
         self.clean()
+        self.is_tracked = True
 
     def split(self, key_range: KeyRange) -> bytes:
         """A base snapshot of the keys of a range; nothing is removed here."""
@@ -145,11 +160,6 @@ class Stateful(Operator):
         if marks:
             known = [name for name in marks[0] if all(name in mark for mark in marks)]
             self.set_marks({name: min(mark[name] for mark in marks) for name in known})
-
-    def _snapshot(self, *, changed: bool) -> Snapshot:
-        tables, removed = self.dump(changed=changed)
-        self.clean()
-        return Snapshot(self._kind(), changed, self.marks(), tables, removed)
 
     def _take(self, snapshot: Snapshot) -> None:
         self._check_kind(snapshot)
