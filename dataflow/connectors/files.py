@@ -16,6 +16,7 @@ from dataflow.connectors.line_parsing import Origin, Parser
 from dataflow.connectors.lines import LineBlocks, make_parser
 from dataflow.connectors.pacing import Pacer
 from dataflow.connectors.protocol import Letters, Read
+from dataflow.connectors.replaying import continue_after
 from dataflow.errors import AppError, did_you_mean
 
 BLOCK_BYTES = 1 << 22  # a few tens of thousands of rows: large for Arrow, small for a device
@@ -58,7 +59,11 @@ class FileSource:
         self._event_time = self._event_time or event_time
 
     def read(self, schema: pa.Schema) -> Iterator[Read]:
-        reads = self._read_all(schema)
+        return self.read_after(schema, 0)
+
+    def read_after(self, schema: pa.Schema, units: int) -> Iterator[Read]:
+        """Without the first so many rows and letters; a recorded speed begins with what is left."""
+        reads = continue_after(self._read_all(schema), units, what=f"file {self._path}")
         if self._speed is None:
             yield from reads
             return

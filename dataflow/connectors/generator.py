@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from dataflow.batches import Row
 from dataflow.connectors.protocol import Read
+from dataflow.connectors.replaying import continue_after
 
 BATCH_ROWS = 8192
 
@@ -17,6 +18,11 @@ class Generator:
 
     def __init__(self, rows: Iterable[object] | Callable[[], Iterable[object]]) -> None:
         self._rows = rows
+
+    def read_after(self, schema: pa.Schema, units: int) -> Iterator[Read]:
+        """Without the first so many rows; an iterator that cannot begin again just goes on."""
+        begins_again = callable(self._rows) or iter(self._rows) is not self._rows
+        return continue_after(self.read(schema), units if begins_again else 0, what="the generator")
 
     def read(self, schema: pa.Schema) -> Iterator[Read]:
         gathered: list[Row] = []

@@ -3,11 +3,12 @@
     --source readings=http://0.0.0.0:8080/readings
     curl --data '{"room": "attic", "celsius": 31}' http://device:8080/readings
 
-    202  all rows of the request are taken (into memory: a sender who must not lose any keeps them until results show)
+    202  all rows of the request are taken: into memory, where nobody keeps a log (a sender who must not lose any keeps
+         them until results show); onto the disk, where somebody does and said so by `answer_when_taken`
     400  a row is broken: the sentence says which; none of the request's rows is taken
     404, 405, 411, 413   another path, another method, no length, more than REQUEST_BYTES_MAX
     429  the queue is full: send the same again after Retry-After seconds
-    503  too many connections at once
+    503  too many connections at once; or the rows are not on the disk yet, and the sender may ask again
 
 A request with an `Idempotency-Key` that was taken before is answered 202 and not taken again, so a sender who missed
 the answer may simply repeat. The newest KEYS_MAX keys are remembered.
@@ -30,6 +31,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from dataflow.batches import concat
 from dataflow.connectors.line_parsing import Origin
 from dataflow.connectors.payloads import Payloads
 from dataflow.connectors.protocol import Quiet, Read
@@ -46,12 +48,23 @@ CONNECTIONS_MAX: Final = 128
 CLIENT_SILENCE_S: Final = 10.0
 RETRY_AFTER_S: Final = 1
 QUIET_AFTER_S: Final = 0.5
+TAKEN_S_MAX: Final = 10.0
+"""How long an answer waits for the disk; senders commonly give up after half a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int
     sentence: str
+    taken: threading.Event | None = None  # set when whoever reads us has the rows and asks for more
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Rows of one request, until they are read."""
+
+    batch: pa.RecordBatch
+    taken: threading.Event
 
 
 class Intake:
@@ -59,17 +72,17 @@ class Intake:
 
     def __init__(self, payloads: Payloads, *, waiting_max: int = REQUESTS_WAITING_MAX) -> None:
         self._payloads = payloads
-        self._taken: OrderedDict[str, None] = OrderedDict()
+        self._taken: OrderedDict[str, threading.Event] = OrderedDict()
         self._lock = threading.Lock()  # a parser remembers, and a key must not be taken twice
-        self.batches: queue.Queue[pa.RecordBatch] = queue.Queue(waiting_max)
+        self.requests: queue.Queue[Waiting] = queue.Queue(waiting_max)
 
     def offer(self, body: bytes, key: str | None) -> Answer:
         if key is not None and len(key) > KEY_CHARS_MAX:
             return Answer(400, f"the Idempotency-Key has {len(key)} characters; at most {KEY_CHARS_MAX}")
         with self._lock:
             if key is not None and key in self._taken:
-                return Answer(202, "taken before")
-            if self.batches.full():  # before the work of parsing: only we put, so it cannot fill up meanwhile
+                return Answer(202, "taken before", self._taken[key])
+            if self.requests.full():  # before the work of parsing: only we put, so it cannot fill up meanwhile
                 return Answer(429, f"the app is busy; send the same again in {RETRY_AFTER_S} s")
             batch, letters = self._payloads.parse([body])
             if letters:
@@ -77,15 +90,28 @@ class Intake:
                 return Answer(400, f"{len(letters)} broken rows, none is taken; the first: {reason} in {raw[:80]!r}")
             if not batch.num_rows:
                 return Answer(400, "there are no rows in the request")
-            self.batches.put_nowait(batch)
+            taken = threading.Event()
+            self.requests.put_nowait(Waiting(batch, taken))
             if key is not None:
-                self._taken[key] = None
+                self._taken[key] = taken
                 if len(self._taken) > KEYS_MAX:
                     self._taken.popitem(last=False)
-        return Answer(202, f"{batch.num_rows} rows")
+        return Answer(202, f"{batch.num_rows} rows", taken)
+
+    def gather(self) -> list[Waiting]:
+        """Wait a little for a request, then take all that are there: the disk is asked once for all of them."""
+        try:
+            requests = [self.requests.get(timeout=QUIET_AFTER_S)]
+            while not self.requests.empty():  # only we take
+                requests.append(self.requests.get_nowait())
+        except queue.Empty:
+            return []
+        return requests
 
 
 class HttpSource:
+    acknowledges = True
+
     def __init__(
         self, host: str, port: int, path: str, kind: str = "jsonl", *, waiting_max: int = REQUESTS_WAITING_MAX
     ) -> None:
@@ -95,6 +121,11 @@ class HttpSource:
         self._name = "http"
         self._waiting_max = waiting_max
         self._server: _Server | None = None
+        self._answers_wait = False
+
+    def answer_when_taken(self) -> None:
+        """Before `read`, by one who has rows on the disk when asking for more."""
+        self._answers_wait = True
 
     def bind(self, name: str, event_time: str | None) -> None:
         self._name = name
@@ -110,7 +141,7 @@ class HttpSource:
             Payloads(self._kind, schema, Origin(self._name, f"http {self._path}")), waiting_max=self._waiting_max
         )
         try:
-            self._server = _Server(self._address, self._path, intake)
+            self._server = _Server(self._address, self._path, intake, answers_wait=self._answers_wait)
         except (OSError, OverflowError) as error:
             host, port = self._address
             why = getattr(error, "strerror", None) or error
@@ -124,10 +155,10 @@ class HttpSource:
         assert server is not None
         try:
             while True:
-                try:
-                    yield server.intake.batches.get(timeout=QUIET_AFTER_S)
-                except queue.Empty:
-                    yield Quiet()
+                requests = server.intake.gather()
+                yield concat([it.batch for it in requests], schema) if requests else Quiet()
+                for request in requests:
+                    request.taken.set()
         finally:
             self.close()
 
@@ -142,9 +173,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: tuple[str, int], path: str, intake: Intake) -> None:
+    def __init__(self, address: tuple[str, int], path: str, intake: Intake, *, answers_wait: bool) -> None:
         self.path = path
         self.intake = intake
+        self.answers_wait = answers_wait
         self._free = threading.Semaphore(CONNECTIONS_MAX)
         super().__init__(address, _Handler)
 
@@ -181,12 +213,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             body = self.rfile.read(int(length))
             if len(body) == int(length):
-                self._answer(self.server.intake.offer(body, self.headers.get("Idempotency-Key")))
+                self._answer(self._settled(self.server.intake.offer(body, self.headers.get("Idempotency-Key"))))
 
     def do_GET(self) -> None:
         self._refuse(Answer(405, "POST rows here, one JSON object a line"))
 
     do_PUT = do_DELETE = do_GET  # noqa: N815
+
+    def _settled(self, answer: Answer) -> Answer:
+        if answer.taken is None or not self.server.answers_wait or answer.taken.wait(TAKEN_S_MAX):
+            return answer
+        return Answer(503, "the rows wait for the disk; ask again with the same Idempotency-Key")
 
     def _refuse(self, answer: Answer) -> None:
         self.close_connection = True  # the body was not read
@@ -197,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        if answer.status == 429:
+        if answer.status in (429, 503):
             self.send_header("Retry-After", str(RETRY_AFTER_S))
         if self.close_connection:
             self.send_header("Connection", "close")

@@ -39,6 +39,8 @@ SILENCE_S: Final = 10.0
 
 
 class MqttSource:
+    acknowledges = True
+
     def __init__(self, address: MqttAddress, kind: str = "jsonl") -> None:
         self._address = address
         self._kind = kind

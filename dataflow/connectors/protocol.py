@@ -12,6 +12,13 @@
 
 `run(app, sources={"ticks": Ticks()}, sinks={"out": Collect()})` takes them as they are. A source runs in a
 thread of its own and may block; it is read no faster than the app works.
+
+A source may have more, if it can do more:
+
+    read_after(schema, units)   it would give the same again: begin behind so many rows and letters (see replaying.py)
+    acknowledges = True         when it is asked for more, it tells its senders that what it gave is safe; so whoever
+                                keeps a log syncs it before that
+    answer_when_taken()         called before `read` by one who does so: senders are answered only then
 """
 
 from __future__ import annotations

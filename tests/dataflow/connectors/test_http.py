@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import queue
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -12,6 +13,7 @@ import pytest
 
 from dataflow import AppError
 from dataflow.batches import from_rows
+from dataflow.connectors import http_ingest
 from dataflow.connectors.http_ingest import REQUEST_BYTES_MAX, HttpSource
 from dataflow.connectors.webhook import ROWS_MAX, WebhookSink
 from dataflow.schema import parse_schema
@@ -57,6 +59,47 @@ def test_a_full_queue_says_wait_and_the_repeat_is_taken_once(source):
     assert status == 429 and headers["Retry-After"] == "1" and "busy" in message
     assert send(source, '{"x": 0}', Idempotency_Key="0")[:2] == (202, "taken before")
     assert taken(source) == [0, 1]
+
+
+def test_where_a_log_is_kept_senders_are_answered_when_their_rows_are_on_the_disk():
+    source = HttpSource("127.0.0.1", 0, "/rows")
+    source.answer_when_taken()
+    source.listen(SCHEMA)
+    reads = source.read(SCHEMA)
+    answers: queue.Queue[tuple[int, str]] = queue.Queue()
+    sending = [
+        threading.Thread(target=lambda n=n: answers.put(send(source, f'{{"x": {n}}}', Idempotency_Key=str(n % 2))[:2]))
+        for n in (0, 1, 2)  # the last repeats the first, whose answer it missed
+    ]
+    try:
+        for thread in sending:
+            thread.start()
+        rows: list[int] = []
+        while len(rows) < 2 or any(thread.is_alive() for thread in sending):
+            if not rows:
+                assert answers.empty(), "nobody is told before we have the rows and ask for more"
+            each = next(reads)
+            rows += [row["x"] % 2 for row in each.to_pylist()] if isinstance(each, pa.RecordBatch) else []
+        assert sorted(rows) == [0, 1]
+        assert sorted(answers.get_nowait() for _ in sending) == [(202, "1 rows")] * 2 + [(202, "taken before")]
+    finally:
+        source.close()
+        for thread in sending:
+            thread.join()
+
+
+def test_rows_that_do_not_reach_the_disk_are_not_called_taken(monkeypatch):
+    monkeypatch.setattr(http_ingest, "TAKEN_S_MAX", 0.01)
+    source = HttpSource("127.0.0.1", 0, "/rows")
+    source.answer_when_taken()
+    source.listen(SCHEMA)
+    try:
+        for _ in range(2):  # the key is known, and still nobody has the rows
+            status, message, headers = send(source, '{"x": 1}', Idempotency_Key="a")
+            assert status == 503 and headers["Retry-After"] == "1" and "wait for the disk" in message
+        assert taken(source) == [1]
+    finally:
+        source.close()
 
 
 def test_a_refused_request_does_not_use_up_its_key(source):
