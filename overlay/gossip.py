@@ -169,6 +169,12 @@ class Gossip:
         self._forget_silent(now)
         return {zone: self._zones[zone].totals() for zone in sorted(self._zones)}
 
+    def our_zone(self, now: float) -> ZoneDigest:
+        """What we know of our own zone; we are in it before we have told anybody."""
+        self._speak_for_ourselves(now)
+        self._forget_silent(now)
+        return self._zone(self._me.zone)
+
     def wake(self, event: Any, now: float) -> Effects:
         if not isinstance(event, GossipTick):
             raise TypeError(f"{type(event).__name__} is not an event of gossip")
@@ -220,9 +226,7 @@ class Gossip:
         self._renew_at = now + self._settings.renew_s
         # The time in ms grows over restarts by itself; one more than before, should the clock be set back.
         self._version = min(max(self._version + 1, int(now * 1000)), _VERSION_MAX)
-        self._said = Member(
-            self._me.peer, self._slots, self._slots_used, self._is_scheduler, self._version, now
-        )
+        self._said = Member(self._me.peer, self._slots, self._slots_used, self._is_scheduler, self._version, now)
         self._zone(self._me.zone).add(self._said)
         return self._said
 

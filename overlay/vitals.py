@@ -31,6 +31,8 @@ class Vitals:
     slots_used: U16
     load: Annotated[float, real(0.0, LOAD_MAX)]
     """Share of its cores that is busy: 0 is idle, 1 is full, above 1 work is waiting."""
+    memory_free_mib: U32 = 0
+    """What is left of the memory that it gives to apps."""
 
     @property
     def slots_free(self) -> int:

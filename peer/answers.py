@@ -4,6 +4,7 @@ Reads the nodes' views and gives plain values; `leave`, `route` and `deny` hand 
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from peer.control_trio import Answers
 from peer.runtime import Runtime
 
 
-def answers_of(runtime: Runtime, *, started_s: float) -> Answers:
-    """Every verb of the control socket."""
+def answers_of(runtime: Runtime, *, started_s: float, more: Callable[[], dict[str, Any]] = dict) -> Answers:
+    """Every verb of the control socket that is about the peer itself. `more`: what else its status tells."""
 
     async def status(arguments: dict[str, Any]) -> Any:
-        return _status(runtime, now_s=time.time(), started_s=started_s)
+        return _status(runtime, now_s=time.time(), started_s=started_s) | more()
 
     async def peers(arguments: dict[str, Any]) -> Any:
         return _peers(runtime)
@@ -112,9 +113,7 @@ async def _route(runtime: Runtime, text: str) -> dict[str, Any]:
     result = await runtime.route(key, b"")
     took_ms = (trio.current_time() - started) * 1000
     if not isinstance(result, RouteResult):
-        raise Complaint(
-            f"Nobody on the way to key {to_hex(key)[:8]} answered.", "Look at `peer peers`, try again."
-        )
+        raise Complaint(f"Nobody on the way to key {to_hex(key)[:8]} answered.", "Look at `peer peers`, try again.")
     return {
         "key": to_hex(key),
         "owner": to_hex(result.owner.peer),
@@ -138,9 +137,7 @@ def _deny(runtime: Runtime, digits: Any) -> dict[str, Any]:
     try:
         is_news = runtime.deny(bytes.fromhex(digits))
     except (TypeError, ValueError) as error:  # a DenylistError too
-        raise Complaint(
-            f"That is no denylist of this cluster: {error}.", "Sign one with `peer revoke`."
-        ) from None
+        raise Complaint(f"That is no denylist of this cluster: {error}.", "Sign one with `peer revoke`.") from None
     return {"is_news": is_news}
 
 

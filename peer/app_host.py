@@ -12,6 +12,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ from dataflow.hosting.assignment import InstanceId, sink_instance, sink_name
 from dataflow.hosting.edge_frames import APP_TAG_BYTES, app_tag
 from dataflow.hosting.effects import Refused
 from dataflow.hosting.share import Share
+from dataflow.placement.ledger import Granted, Ledger, Need
 from dataflow.plan import Plan, make_plan
 from overlay.contact import Contact
 from overlay.frames import Buffer, Frame
@@ -54,7 +56,8 @@ from overlay.routing import RouteResult
 from overlay.wire import WireError
 from peer.courier_trio import MARK, Answer, Courier, Refusal, Unanswered
 from peer.kept_sink import KeptSink
-from peer.runtime import Runtime
+from peer.measure import memory_for_apps_mib
+from peer.runtime import Offered, Runtime
 from peer.share_trio import ShareRunner
 from peer.tenant import State, Tenant
 
@@ -63,7 +66,7 @@ ROWS_MARK: Final = b"="
 SLOTS_PER_CORE: Final = 64
 """Instances that a core takes. They share threads and wait most of the time; memory is what bounds them."""
 RESERVED_S_MAX: Final = 30.0
-"""A reservation that nobody starts is given up: whoever led the launch is gone."""
+"""A reservation that nobody begins is given up: whoever led the launch is gone."""
 OVER_MAX: Final = 64
 """Apps that are over and still remembered."""
 TELL_S: Final = 5.0
@@ -84,6 +87,11 @@ class AppHost:
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._limiter = trio.CapacityLimiter(max(2, self._cores))
         self._nursery: trio.Nursery | None = None
+        self.ledger = Ledger(
+            slots=runtime.config.slots or SLOTS_PER_CORE * self._cores,
+            memory_mib=runtime.config.memory_mib or memory_for_apps_mib(),
+            hold_s=RESERVED_S_MAX,
+        )
         self.courier = Courier(
             lambda: runtime.nodes[0].me,
             runtime.send_data,
@@ -100,16 +108,17 @@ class AppHost:
             },
             runtime.counters,
         )
+        self.is_open_scheduler: Callable[[], bool] = lambda: False
+        """Do we place apps of this zone? See scheduling.py."""
         runtime.on_data(self.take)
-        runtime.offer_slots(self.slots, slots_used=lambda: self.slots_used)
+        runtime.offer_room(self._room)
+
+    def _room(self) -> Offered:
+        return Offered(self.ledger.slots, self.ledger.slots_used, self.memory_free_mib, self.is_open_scheduler())
 
     @property
-    def slots(self) -> int:
-        return SLOTS_PER_CORE * self._cores
-
-    @property
-    def slots_used(self) -> int:
-        return sum(it.slots for it in self.tenants.values() if not it.is_over)
+    def memory_free_mib(self) -> int:
+        return (self.ledger.memory_mib or 0) - self.ledger.memory_used_mib
 
     async def run(self) -> None:
         """Host until cancelled."""
@@ -153,24 +162,37 @@ class AppHost:
     def rooms(self) -> list[Room]:
         """Our own room, then that of our leaves, as far as they told us."""
         node = self.runtime.nodes[0]
-        load = node.vitals.load
-        rooms = [room_of(node.me, slots=self.slots, slots_used=self.slots_used, load=load)]
+        self.runtime.report()
+        known = [(node.me, node.vitals)]
         for leaf in node.leaves:
             vitals = node.prober.vitals_of(leaf.peer)
             if vitals is not None and leaf.peer not in node.view.suspects:
-                rooms.append(room_of(leaf, slots=vitals.slots, slots_used=vitals.slots_used, load=vitals.load))
-        return rooms
+                known.append((leaf, vitals))
+        return [
+            room_of(
+                contact,
+                slots=vitals.slots,
+                slots_used=vitals.slots_used,
+                load=vitals.load,
+                memory_free_mib=vitals.memory_free_mib,
+            )
+            for contact, vitals in known
+        ]
 
     async def _reserve(self, asker: Contact, it: Reserve, body: Buffer) -> Answer:
         known = self.tenants.get(it.app)
-        if known is not None and not known.is_over:
-            if known.generation == it.generation and known.state is State.RESERVED:
-                return Answer(Agreed(it.ask))
+        is_repeated = known is not None and (known.generation, known.state) == (it.generation, State.RESERVED)
+        if known is not None and not (known.is_over or is_repeated or self._is_overtaken(known, it.generation)):
             raise Refusal(f'app "{known.name}" ({it.app[:8]}) is {known.state} here already')
-        free = self.slots - self.slots_used
-        if it.slots > free:
-            raise Refusal(f"has room for {free} more instances, and {it.slots} were asked for")
-        tenant = Tenant(it.app, it.name, it.generation, it.slots, trio.current_time())
+        now = trio.current_time()
+        granted = self.ledger.reserve(it.app, it.generation, Need(it.slots, it.memory_mib), now)
+        if not isinstance(granted, Granted):
+            raise Refusal(granted.lack)
+        if known is not None and is_repeated:
+            known.reserved_at = now
+            return Answer(Agreed(it.ask))
+        release = partial(self.ledger.release, it.app, it.generation, stop=True)
+        tenant = Tenant(it.app, it.name, it.generation, it.slots, it.memory_mib, now, release)
         self.tenants[it.app] = self._by_tag[app_tag(it.app)] = tenant
         self.tenants.move_to_end(it.app)
         self._forget_old()
@@ -192,9 +214,10 @@ class AppHost:
             await trio.to_thread.run_sync(self._build, tenant, charter, plan, verified)
         except (AppError, WireError) as error:
             raise Refusal(str(error)) from None
-        if tenant.is_over or self.tenants.get(it.app) is not tenant:
+        if tenant.is_over or self.tenants.get(it.app) is not tenant or not self._is_renewed(tenant):
             await trio.to_thread.run_sync(tenant.close_workers)
-            raise Refusal("the app was halted while it was being built")
+            raise Refusal("the app was halted, or lost its room, while it was being built")
+        tenant.scheduler = asker
         tenant.state = State.READY
         assert self._nursery is not None
         self._nursery.start_soon(self._run, tenant)
@@ -203,6 +226,9 @@ class AppHost:
     async def _begin(self, asker: Contact, it: Begin, body: Buffer) -> Answer:
         tenant = self._tenant(it.app, it.generation)
         if tenant.state is State.READY and tenant.runner is not None:
+            started = self.ledger.start(it.app, it.generation, trio.current_time())
+            if not isinstance(started, Granted):
+                raise Refusal(started.lack)
             tenant.state = State.RUNNING
             await self.announce()
             tenant.runner.begin()
@@ -247,6 +273,28 @@ class AppHost:
         return Answer(Rows(it.ask, reading.first, reading.next, reading.is_ended), (buffer.getvalue(),))
 
     # -- one app --
+
+    def _is_overtaken(self, tenant: Tenant, generation: int) -> bool:
+        """Whoever led the launch of a share that has not begun was given up, and another leads it anew: make way."""
+        if tenant.generation >= generation or tenant.state not in (State.RESERVED, State.READY):
+            return False
+        self._give_up(tenant, f"generation {generation} was launched before this one had begun")
+        return True
+
+    def _is_renewed(self, tenant: Tenant) -> bool:
+        """Building took its time; the hold counts from now."""
+        tenant.reserved_at = trio.current_time()
+        need = Need(tenant.slots, tenant.memory_mib)
+        return isinstance(self.ledger.reserve(tenant.app, tenant.generation, need, tenant.reserved_at), Granted)
+
+    def _give_up(self, tenant: Tenant, reason: str) -> None:
+        """A share that never began: nobody who has begun shall wait for it."""
+        if tenant.state is State.RESERVED:
+            self._forget(tenant.app)
+            return
+        tenant.end(State.FAILED, reason)
+        assert self._nursery is not None
+        self._nursery.start_soon(self._tell_failure, tenant)
 
     def _tenant(self, app: str, generation: int) -> Tenant:
         tenant = self.tenants.get(app)
@@ -356,6 +404,8 @@ class AppHost:
             "state": str(tenant.state),
             "reason": tenant.reason,
             "slots": tenant.slots,
+            "memory_mib": tenant.memory_mib,
+            "scheduler": short(tenant.scheduler.peer) if tenant.scheduler else "",
             "contacts": self._contacts(tenant),
             "sinks": self._sink_places(tenant),
             "instances": instances,
@@ -381,9 +431,9 @@ class AppHost:
         while True:
             await trio.sleep(RESERVED_S_MAX / 4)
             now = trio.current_time()
-            for app, tenant in [*self.tenants.items()]:
-                if tenant.state is State.RESERVED and now - tenant.reserved_at > RESERVED_S_MAX:
-                    self._forget(app)
+            for tenant in [*self.tenants.values()]:
+                if tenant.state in (State.RESERVED, State.READY) and now - tenant.reserved_at > RESERVED_S_MAX:
+                    self._give_up(tenant, "nobody told it to begin: whoever led the launch is gone. Launch it again")
 
     def _forget_old(self) -> None:
         over = [app for app, tenant in self.tenants.items() if tenant.is_over]
@@ -391,5 +441,5 @@ class AppHost:
             self._forget(app)
 
     def _forget(self, app: str) -> None:
-        del self.tenants[app]
+        self.tenants.pop(app).release()
         del self._by_tag[app_tag(app)]

@@ -19,6 +19,7 @@ from peer.control_trio import Answers
 from peer.courier_trio import Answer, Unanswered
 from peer.launching import Launcher
 from peer.offers import SOURCE, offer_value
+from peer.scheduling import Scheduling
 
 ASK_S: Final = 5.0
 READ_WAIT_MS_MAX: Final = 2000
@@ -28,6 +29,7 @@ class AppVerbs:
     def __init__(self, host: AppHost) -> None:
         self._host = host
         self._launcher = Launcher(host)
+        self.scheduling = Scheduling(host, self._launcher)
         host.announce = self._announce
 
     def answers(self) -> Answers:
@@ -38,6 +40,17 @@ class AppVerbs:
             "tail": self._tail,
             "halt": self._halt,
             "offers": self._offers,
+        }
+
+    def status(self) -> dict[str, Any]:
+        """What apps mean to this peer: for `peer status`."""
+        ledger = self._host.ledger
+        return {
+            "slots": ledger.slots,
+            "slots_used": ledger.slots_used,
+            "memory_mib": ledger.memory_mib,
+            "memory_used_mib": ledger.memory_used_mib,
+            **self.scheduling.status(),
         }
 
     async def publish(self) -> None:
@@ -58,6 +71,7 @@ class AppVerbs:
         ]
         if kept:
             await runtime.publish(KEEPER, APPS, listing_value(me, kept))
+        self.scheduling.look_again()
 
     # -- verbs --
 
@@ -66,7 +80,7 @@ class AppVerbs:
             sealed = base64.b64decode(str(arguments.get("sealed", "")), validate=True)
         except ValueError:
             raise Complaint("That is no sealed bundle.", "Launch with `peer launch`.") from None
-        return await self._launcher.launch(sealed, is_rehearsal=bool(arguments.get("is_rehearsal")))
+        return await self.scheduling.launch(sealed, is_rehearsal=bool(arguments.get("is_rehearsal")))
 
     async def _apps(self, arguments: dict[str, Any]) -> Any:
         return [_listed_row(it) for it in await self._launcher.listed()]

@@ -16,6 +16,7 @@ from typing import Any, Final
 import trio
 
 from dataflow.deploying.requests import REPLIES, Declined, Reply, Request, sentence_of
+from dataflow.deploying.scheduling import SCHEDULING_REPLIES, SchedulingReply, SchedulingRequest
 from overlay.contact import Contact
 from overlay.frames import Buffer, Frame
 from overlay.ids import PeerId
@@ -27,6 +28,7 @@ MARK: Final = b"?"
 QUESTIONS_MAX: Final = 256
 """Questions of one peer that are answered at once. One launch asks a few, a hundred launches at once some hundred."""
 
+Question = Request | SchedulingRequest
 SendData = Callable[[Contact, bytes, Sequence[Buffer]], Awaitable[None]]
 
 
@@ -34,7 +36,7 @@ SendData = Callable[[Contact, bytes, Sequence[Buffer]], Awaitable[None]]
 class Answer:
     """A reply, and rows or bytes that are too large for a message."""
 
-    reply: Reply
+    reply: Reply | SchedulingReply
     body: Sequence[Buffer] = ()
 
 
@@ -54,7 +56,7 @@ class Courier:
     ) -> None:
         self._me = me
         self._send = send
-        self._answers = answers
+        self._answers = dict(answers)
         self._counters = counters
         self._waiting: dict[tuple[PeerId, int], tuple[trio.Event, list[Answer]]] = {}
         self._open: Counter[PeerId] = Counter()
@@ -68,12 +70,16 @@ class Courier:
             task_status.started()
             await trio.sleep_forever()
 
+    def answer(self, kind: type, answerer: Answerer) -> None:
+        """Questions of this kind are answered so."""
+        self._answers[kind] = answerer
+
     def numbers(self, most: int) -> int:
         """The first of `most` question numbers that nobody else here will use."""
         self._last_ask += most
         return self._last_ask - most + 1
 
-    async def ask(self, to: Contact, request: Request, body: Buffer = b"", *, within_s: float) -> Answer:
+    async def ask(self, to: Contact, request: Question, body: Buffer = b"", *, within_s: float) -> Answer:
         """The answer to a numbered question; `Unanswered` says why there is none."""
         if to.peer == self._me().peer:
             return await self._answer_for(to, request, body)
@@ -94,7 +100,7 @@ class Courier:
     def take(self, sender: Contact, frame: Frame) -> None:
         """A question or an answer has come in."""
         message = decode(frame.content[len(MARK) :])
-        if isinstance(message, REPLIES):
+        if isinstance(message, REPLIES + SCHEDULING_REPLIES):
             waiting = self._waiting.get((sender.peer, message.ask))
             if waiting is None:
                 self._counters["refused.answer-to-nothing"] += 1
@@ -109,7 +115,7 @@ class Courier:
             self._open[sender.peer] += 1
             self._nursery.start_soon(self._reply_to, sender, message, frame.body)
 
-    async def _reply_to(self, sender: Contact, request: Request, body: Buffer) -> None:
+    async def _reply_to(self, sender: Contact, request: Question, body: Buffer) -> None:
         try:
             answer = await self._answer_for(sender, request, body)
             await self._send(sender, MARK + encode(answer.reply), answer.body)
@@ -120,7 +126,7 @@ class Courier:
             if not self._open[sender.peer]:
                 del self._open[sender.peer]
 
-    async def _answer_for(self, sender: Contact, request: Request, body: Buffer) -> Answer:
+    async def _answer_for(self, sender: Contact, request: Question, body: Buffer) -> Answer:
         try:
             return await self._answers[type(request)](sender, request, body)
         except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""Lead a launch: from a sealed bundle to running instances, on behalf of whoever asked this peer.
+"""Lead a launch: from a sealed bundle to running instances, on behalf of whoever asked this scheduler.
 
 The steps are `dataflow.deploying.launch`, the places are `dataflow.placement`; this finds the offers in the directory,
 carries the questions, and remembers nothing afterwards. A bundle that runs already is not launched again: the answer
@@ -8,8 +8,9 @@ is the running app.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, Final
 
 import trio
@@ -22,12 +23,13 @@ from dataflow.deploying.requests import Room
 from dataflow.errors import AppError
 from dataflow.hosting.assignment import Assignment
 from dataflow.placement.candidates import Candidate, DoesNotFit
+from dataflow.placement.needs import memory_needs_mib
 from dataflow.placement.place import place
 from dataflow.placement.shape import shape_of
 from dataflow.placement.tree import Route as TreeRoute
 from dataflow.plan import Plan, make_plan
 from overlay.contact import Contact
-from overlay.ids import Key, key_of, short
+from overlay.ids import Key, PeerId, key_of, short
 from overlay.wire import WireError
 from peer.app_directory import ALIVE, APPS, KEEPER, Listed, newest, read_listing
 from peer.app_host import AppHost
@@ -41,9 +43,12 @@ ASKS_MAX: Final = 1 << 20
 OFFER_LOOKS: Final = 4
 OFFER_PAUSE_S: Final = 0.5
 """A device that has just joined may not have published its offers yet."""
+PLACE_TRIES: Final = 3
+"""Placements that are tried while hosts turn out to be full or gone, other than their neighbours believed."""
+PLACE_PAUSE_S: Final = 0.3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decided(Placed):
     assignment: Assignment
     reasons: Mapping[str, str]
@@ -53,9 +58,13 @@ class Decided(Placed):
 class Launcher:
     def __init__(self, host: AppHost) -> None:
         self._host = host
+        self._rng = Random()
 
-    async def launch(self, sealed: bytes, *, is_rehearsal: bool = False) -> dict[str, Any]:
-        """Launch it, or say in a `Complaint` why not. A rehearsal decides everything and starts nothing."""
+    async def launch(self, sealed: bytes, *, is_rehearsal: bool = False, attempt: int = 0) -> dict[str, Any]:
+        """Launch it, or say in a `Complaint` why not. A rehearsal decides everything and starts nothing.
+
+        `attempt`: so many led this launch before us and fell silent; our generation overtakes theirs.
+        """
         try:
             verified = open_sealed(unpack_sealed(sealed), read=self._host.runtime.read_certificate, now=time.time())
             app = await trio.to_thread.run_sync(load_bundle, verified)
@@ -66,25 +75,33 @@ class Launcher:
         earlier = [it for it in await self.listed() if it.app == app_id]
         if any(it.state in ALIVE for it in earlier):
             return _runs_already(app_id, app.name, plan, max(it.generation for it in earlier))
-        generation = 1 + max((it.generation for it in earlier), default=0)
+        generation = 1 + max((it.generation for it in earlier), default=0) + attempt
         offers = await self._offers(plan)
+        memory_mib = memory_needs_mib(plan, verified.bundle.limits)
         decided: list[Decided] = []
+        avoid: set[PeerId] = set()
 
         def decide(routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves) -> Decided:
-            decided.append(place_app(app_id, generation, plan, sealed, routes, rooms, leaves))
+            known = [_without_hearsay(it, avoid, leaves) for it in rooms]
+            decided[:] = [place_app(app_id, generation, plan, memory_mib, sealed, routes, known, leaves)]
             if is_rehearsal:
                 raise LaunchRefused("")
             return decided[0]
 
-        machine = Launch(
-            app_id,
-            app.name,
-            offers=offers,
-            sinks={name: sink_key(app_id, name) for name in plan.sinks},
-            decide=decide,
-            first_ask=self._host.courier.numbers(ASKS_MAX),
-        )
-        outcome = await self._carry(machine)
+        for _ in range(PLACE_TRIES):
+            machine = Launch(
+                app_id,
+                app.name,
+                offers=offers,
+                sinks={name: sink_key(app_id, name) for name in plan.sinks},
+                decide=decide,
+                first_ask=self._host.courier.numbers(ASKS_MAX),
+            )
+            outcome = await self._carry(machine)
+            if isinstance(outcome, Launched) or outcome.avoid is None:
+                break
+            avoid.add(outcome.avoid)
+            await trio.sleep(self._rng.uniform(0.5, 1.5) * PLACE_PAUSE_S)
         if isinstance(outcome, Abandoned) and not (is_rehearsal and decided):
             raise Complaint(
                 f'App "{app.name}" was not launched: {outcome.reason}.',
@@ -177,8 +194,21 @@ def _runs_already(app: str, name: str, plan: Plan, generation: int) -> dict[str,
     return facts | {"is_rehearsal": False, "was_running": True}
 
 
+def _without_hearsay(room: Room, avoid: Collection[PeerId], leaves: Leaves) -> Room:
+    """A peer that refused us or is gone has no room, whatever its neighbours say; its own word of now counts again."""
+    peer = room.contact.peer
+    return replace(room, slots_used=room.slots) if peer in avoid and peer not in leaves else room
+
+
 def place_app(
-    app: str, generation: int, plan: Plan, sealed: bytes, routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves
+    app: str,
+    generation: int,
+    plan: Plan,
+    memory_mib: Mapping[int, int],
+    sealed: bytes,
+    routes: Sequence[Route],
+    rooms: Sequence[Room],
+    leaves: Leaves,
 ) -> Decided:
     """Where everything goes, packed for the hosts; `LaunchRefused` if it does not fit."""
     contacts = {room.contact.peer: room.contact for room in rooms}
@@ -190,13 +220,14 @@ def place_app(
             slots=room.slots,
             slots_used=room.slots_used,
             load=room.load,
+            memory_free_mib=room.memory_free_mib,
             leaves=tuple(sorted(leaves.get(room.contact.peer, ()))),
         )
         for room in rooms
     ]
     ways = [TreeRoute(it.source, it.sink, tuple(hop.peer for hop in it.hops)) for it in routes]
     try:
-        placement = place(app, shape_of(plan), ways, candidates, generation=generation)
+        placement = place(app, shape_of(plan, memory_mib=memory_mib), ways, candidates, generation=generation)
     except (DoesNotFit, ValueError) as error:
         raise LaunchRefused(str(error).rstrip(".")) from None
     assignment = placement.assignment
@@ -204,6 +235,9 @@ def place_app(
     return Decided(
         generation=assignment.generation,
         slots={peer: len(assignment.on(peer)) for peer in assignment.peers()},
+        memory_mib={
+            peer: sum(memory_mib.get(it.stage, 0) for it in assignment.on(peer)) for peer in assignment.peers()
+        },
         charter=Charter(assignment, hosts, sealed).pack(),
         assignment=assignment,
         reasons={str(instance): why for instance, why in placement.reasons.items()},

@@ -67,10 +67,11 @@ async def _live(config: PeerConfig, log: Log) -> int:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(obey, signals)
-            answers = {**answers_of(runtime, started_s=started_s), **verbs.answers()}
+            answers = {**answers_of(runtime, started_s=started_s, more=verbs.status), **verbs.answers()}
             await nursery.start(serve, config.data_dir, answers)
             address: str = await nursery.start(be_a_peer)
             nursery.start_soon(host.run)
+            nursery.start_soon(verbs.scheduling.run)
             nursery.start_soon(verbs.publish)
             me = runtime.nodes[0].me
             zone = f" in {config.zone}" if config.zone else ""

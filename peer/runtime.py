@@ -35,6 +35,7 @@ from overlay.certificates import Credential, CredentialError
 from overlay.clock_trio import Clock
 from overlay.connections_trio import Connections, Timing
 from overlay.contact import Contact
+from overlay.digest import ZoneDigest
 from overlay.directory import Listing, Stored
 from overlay.effects import Answer, Effects, Joined, Later, LeavesChanged, Refused, Send
 from overlay.frames import Buffer, Frame
@@ -92,12 +93,26 @@ class PeerConfig:
     """What is behind the sources that this device offers to apps: a connector's spec by name."""
     sinks: Mapping[str, str] = field(default_factory=dict)
     """Where rows of sinks go that run here, beside being kept for readers."""
+    slots: int | None = None
+    """Instances that this device takes; None is what its cores are good for."""
+    memory_mib: int | None = None
+    """Memory for apps' worker processes; None is most of what the device has."""
     seed: int | None = None
     """Fixes every random choice of the nodes: for tests."""
     settings: Settings | None = None
     probing: ProbeSettings | None = None
     limits: Limits | None = None
     timing: Timing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What a peer has for apps, as it tells others."""
+
+    slots: int = 0
+    slots_used: int = 0
+    memory_free_mib: int = 0
+    is_open_scheduler: bool = False
 
 
 class Runtime:
@@ -114,7 +129,7 @@ class Runtime:
         """Set once every node of ours is in the ring."""
         self._observers: list[Observer] = [on_event] if on_event else []
         self._on_data = on_data
-        self._slots: tuple[int, Callable[[], int]] = (0, lambda: 0)
+        self._measure_room: Callable[[], Offered] = Offered
         self._stopping = trio.Event()
         self._waiting: dict[tuple[PeerId, int], tuple[trio.Event, list[Any]]] = {}
         self._local: deque[tuple[OverlayNode, Contact, Any]] = deque()
@@ -148,9 +163,35 @@ class Runtime:
         """Who holds this certificate, by our CA and our denylist; `CredentialError` if nobody does."""
         return self._identity.read(der, now)
 
-    def offer_slots(self, slots: int, *, slots_used: Callable[[], int]) -> None:
-        """Tell others how many instances we take, and how many we have."""
-        self._slots = (slots, slots_used)
+    def offer_room(self, measure: Callable[[], Offered]) -> None:
+        """Tell others what room for apps we have, whenever we tell how we are."""
+        self._measure_room = measure
+
+    def report(self) -> None:
+        """What we tell others of ourselves from the next message on. Call it when room or role have changed."""
+        room = self._measure_room()
+        vitals = replace(
+            measure_vitals(), slots=room.slots, slots_used=room.slots_used, memory_free_mib=room.memory_free_mib
+        )
+        for node in self.nodes:
+            node.vitals = vitals
+        self.nodes[0].gossip.report(slots=room.slots, slots_used=room.slots_used, is_scheduler=room.is_open_scheduler)
+
+    def zone_digest(self) -> ZoneDigest:
+        """What gossip knows of our zone, ourselves included."""
+        return self.nodes[0].gossip.our_zone(self.now())
+
+    def count_peers(self) -> float:
+        """How many peers the ring has, as far as gossip has told us."""
+        return max(1.0, sum(it.peers for it in self.nodes[0].gossip.totals(self.now()).values()))
+
+    async def contact_of(self, peer: PeerId) -> Contact | None:
+        """Where a peer lives: from memory if we know it, else by asking around; None if nobody knows."""
+        node = self.nodes[0]
+        if peer == node.me.peer:
+            return node.me
+        known = next((it for it in node.view.contacts() if it.peer == peer), None)
+        return known or next((it for it in await self.find(peer, width=1) if it.peer == peer), None)
 
     def stop(self) -> None:
         """Leave the ring gracefully, then let `run` return. May be called twice, and from a signal task."""
@@ -298,11 +339,7 @@ class Runtime:
         """The slow rounds: our own vitals, and the contacts on disk."""
         saved_at = self.now()
         while True:
-            slots, count_used = self._slots
-            vitals = replace(measure_vitals(), slots=slots, slots_used=count_used())
-            for node in self.nodes:
-                node.vitals = vitals
-            self.nodes[0].gossip.report(slots=slots, slots_used=vitals.slots_used, is_scheduler=False)
+            self.report()
             if self.now() - saved_at >= CONTACTS_SAVE_S:
                 saved_at = self.now()
                 self._cache.save()

@@ -12,6 +12,7 @@ What is over stays for a while, so that the last rows can be read and the reason
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -21,6 +22,7 @@ from dataflow.deploying.charter import Charter
 from dataflow.engine.workers import Workers
 from dataflow.hosting.assignment import InstanceId
 from dataflow.plan import Plan
+from overlay.contact import Contact
 from overlay.ids import PeerId
 from peer.kept_sink import KeptSink
 from peer.share_trio import ShareRunner
@@ -44,7 +46,13 @@ class Tenant:
     name: str
     generation: int
     slots: int
+    memory_mib: int
     reserved_at: float
+    """When room was last asked for: the hold counts from here until it begins."""
+    release: Callable[[], None]
+    """Gives the room back; may be called twice."""
+    scheduler: Contact | None = None
+    """Who led the launch, or took the app over since."""
     state: State = State.RESERVED
     reason: str = ""
     charter: Charter | None = None
@@ -73,3 +81,4 @@ class Tenant:
         if not self.is_over:
             self.state, self.reason = state, reason
             self.scope.cancel()
+            self.release()

@@ -2,13 +2,16 @@
 
     survey     every peer that offers a source routes a JOIN to each sink's key; the ways it took come back
     measure    the peers on those ways tell who is near them, and what room there is
-    reserve    the placement is decided; every host keeps room for its share
+    reserve    the placement is decided; every host keeps room for its share, one asked after the other
     host       every host verifies the bundle, builds its share and connects it; nothing flows yet
     begin      all are ready: sources speak
 
 Each step waits for all its answers. If one is a refusal, or does not come, every peer that was asked to keep room
-is told to let go, and the launch fails with that peer's own words. So two launches that race for the last slot cannot
-both hold half of it.
+is told to let go, and the launch fails with that peer's own words.
+
+Room is asked for in the order of the hosts' ids, the same for every launch. So of several that race for the last slots
+one wins: whoever holds the highest contested one is refused by nobody. It costs a round trip for each host; asked all
+at once, two launches could each hold half of what both need, and both fail.
 
 Pure: answers in, questions out; the shell numbers nothing and decides nothing. Rejected: starting hosts as they
 answer (the fast ones would send rows to peers that may yet refuse); a two-phase commit with a log (whoever leads may
@@ -34,6 +37,7 @@ from dataflow.deploying.requests import (
     Routed,
     SendJoin,
 )
+from dataflow.deploying.scheduling import SchedulingReply
 from overlay.contact import Contact
 from overlay.ids import Key, PeerId, short
 
@@ -65,6 +69,7 @@ class Placed:
     generation: int
     slots: Mapping[PeerId, int]
     charter: bytes
+    memory_mib: Mapping[PeerId, int] = field(default_factory=dict)
 
 
 class LaunchRefused(Exception):  # noqa: N818 (an outcome, not a fault of ours)
@@ -83,6 +88,8 @@ class Launched(Generic[P]):
 @dataclass(frozen=True, slots=True)
 class Abandoned:
     reason: str
+    avoid: PeerId | None = None
+    """Who refused room, or is gone, though its neighbours believed otherwise: without it, the app may fit elsewhere."""
 
 
 Step = list[Ask | Launched[P] | Abandoned]
@@ -95,7 +102,7 @@ Decide = Callable[[Sequence[Route], Sequence[Room], Leaves], P]
 @dataclass(slots=True)
 class _Phase:
     waiting: dict[int, Ask] = field(default_factory=dict)
-    replies: dict[int, Reply] = field(default_factory=dict)
+    replies: dict[int, Reply | SchedulingReply] = field(default_factory=dict)
 
 
 class Launch(Generic[P]):
@@ -123,18 +130,20 @@ class Launch(Generic[P]):
         self._routes: list[Route] = []
         self._placed: P | None = None
         self._hosts: tuple[Contact, ...] = ()
+        self._holders: list[Contact] = []
+        self._avoid: PeerId | None = None
         self._failure: str | None = None
 
     def begin(self) -> Step[P]:
         return self._survey()
 
-    def answered(self, ask: int, reply: Reply) -> Step[P]:
+    def answered(self, ask: int, reply: Reply | SchedulingReply) -> Step[P]:
         """A peer's answer. One that nobody waits for is ignored: it came twice, or too late."""
         question = self._phase.waiting.pop(ask, None)
         if question is None:
             return []
         if isinstance(reply, Declined):
-            self._fail(f"peer {short(question.to.peer)}: {reply.reason}")
+            self._fail(question, f"peer {short(question.to.peer)}: {reply.reason}")
         self._phase.replies[ask] = reply
         return self._proceed()
 
@@ -143,7 +152,7 @@ class Launch(Generic[P]):
         question = self._phase.waiting.pop(ask, None)
         if question is None:
             return []
-        self._fail(f"peer {short(question.to.peer)} at {question.to.address} did not answer: {reason}")
+        self._fail(question, f"peer {short(question.to.peer)} at {question.to.address} did not answer: {reason}")
         return self._proceed()
 
     # The steps, each begun when the one before is answered in full.
@@ -180,13 +189,19 @@ class Launch(Generic[P]):
             self._placed = self._decide(self._routes, [known[peer] for peer in sorted(known)], leaves)
         except LaunchRefused as refusal:
             return [Abandoned(refusal.reason)]
+        self._hosts = tuple(known[peer].contact for peer in sorted(self._placed.slots))
+        return self._reserve_next()
+
+    def _reserve_next(self) -> Step[P]:
         placed = self._placed
-        self._hosts = tuple(known[peer].contact for peer in sorted(placed.slots))
-        asks = [
-            self._number(host, Reserve(0, self._app, self._name, placed.generation, placed.slots[host.peer]))
-            for host in self._hosts
-        ]
-        return self._enter(asks, self._host)
+        assert placed is not None
+        if len(self._holders) == len(self._hosts):
+            return self._host()
+        host = self._hosts[len(self._holders)]
+        self._holders.append(host)
+        slots, memory_mib = placed.slots[host.peer], placed.memory_mib.get(host.peer, 0)
+        request = Reserve(0, self._app, self._name, placed.generation, slots, memory_mib)
+        return self._enter([self._number(host, request)], self._reserve_next)
 
     def _host(self) -> Step[P]:
         assert self._placed is not None
@@ -207,8 +222,10 @@ class Launch(Generic[P]):
 
     # What they share.
 
-    def _fail(self, reason: str) -> None:
-        self._failure = self._failure or reason
+    def _fail(self, question: Ask | None, reason: str) -> None:
+        if self._failure is None:
+            self._failure = reason
+            self._avoid = question.to.peer if question and isinstance(question.request, Reserve) else None
 
     def _number(self, to: Contact, request: Request) -> Ask:
         ask = self._next_ask
@@ -227,16 +244,16 @@ class Launch(Generic[P]):
             unexpected = self._unexpected()
             if unexpected is None:
                 return self._on_done()
-            self._fail(unexpected)
+            self._fail(None, unexpected)
         assert self._failure is not None
         if self._placed is None or self._on_done == self._give_up:
-            return [Abandoned(self._failure)]
+            return [Abandoned(self._failure, self._avoid)]
         request = Halt(0, self._app, self._placed.generation, False, "the launch was given up")
-        return self._enter([self._number(host, request) for host in self._hosts], self._give_up)
+        return self._enter([self._number(host, request) for host in self._holders], self._give_up)
 
     def _give_up(self) -> Step[P]:
         assert self._failure is not None
-        return [Abandoned(self._failure)]
+        return [Abandoned(self._failure, self._avoid)]
 
     def _unexpected(self) -> str | None:
         """A reply of the wrong kind is a peer of another version, or a liar: no reason to crash."""

@@ -22,6 +22,7 @@ from overlay.contact import Contact
 from overlay.vitals import LOAD_MAX
 from overlay.wire import (
     U16,
+    U32,
     U64,
     Contacts,
     Flag,
@@ -53,6 +54,7 @@ class Room:
     slots: U16
     slots_used: U16
     load: Annotated[float, real(0.0, LOAD_MAX)]
+    memory_free_mib: U32 = 0
 
     @property
     def slots_free(self) -> int:
@@ -97,6 +99,8 @@ class Reserve:
     name: Name
     generation: U64
     slots: U16
+    memory_mib: U32 = 0
+    """Beside what an instance takes in its slot: for worker processes."""
 
 
 @message(tag=105)
@@ -209,5 +213,6 @@ def sentence_of(reason: str) -> str:
     return reason.encode()[:1024].decode(errors="ignore")
 
 
-def room_of(contact: Contact, *, slots: int, slots_used: int, load: float) -> Room:
-    return Room(contact, min(slots, 0xFFFF), min(slots_used, 0xFFFF), min(max(load, 0.0), LOAD_MAX))
+def room_of(contact: Contact, *, slots: int, slots_used: int, load: float, memory_free_mib: int) -> Room:
+    within = min(max(load, 0.0), LOAD_MAX)
+    return Room(contact, min(slots, 0xFFFF), min(slots_used, 0xFFFF), within, max(memory_free_mib, 0))

@@ -90,9 +90,16 @@ class Shape:
         return behind
 
 
-def shape_of(plan: Plan, *, pins: Mapping[str, PeerId] | None = None, copies: Mapping[int, int] | None = None) -> Shape:
-    """The shape of a plan. `pins`: which sinks must be on which peers; `copies`: of which stages there are several."""
-    pinned, asked = pins or {}, copies or {}
+def shape_of(
+    plan: Plan,
+    *,
+    pins: Mapping[str, PeerId] | None = None,
+    copies: Mapping[int, int] | None = None,
+    memory_mib: Mapping[int, int] | None = None,
+) -> Shape:
+    """The shape of a plan. `pins`: which sinks must be on which peers; `copies`: of which stages there are several;
+    `memory_mib`: which stages need more than a slot has."""
+    pinned, asked, needed = pins or {}, copies or {}, memory_mib or {}
     stages = []
     for stage in plan.stages:
         drafts = [node.draft for node in stage.nodes]
@@ -106,6 +113,6 @@ def shape_of(plan: Plan, *, pins: Mapping[str, PeerId] | None = None, copies: Ma
             kind = Kind.STATELESS
         # Two inputs may read one stage: for placement that is one neighbour.
         inputs = tuple(sorted({edge.node for edge in stage.inputs}))
-        stages.append(StageShape(kind, stage.name, inputs, many))
+        stages.append(StageShape(kind, stage.name, inputs, many, needed.get(stage.id, 0)))
     sinks = [SinkShape(name, plan.sinks[name].node, pinned.get(name)) for name in sorted(plan.sinks)]
     return Shape(tuple(stages), tuple(sinks))

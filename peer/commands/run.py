@@ -30,6 +30,17 @@ from peer.options import Address, Zone, data_option, verb
     metavar="NAME=SPEC",
     help="Where the rows of a sink go, if it runs here. May be repeated.",
 )
+@click.option(
+    "--slots",
+    type=click.IntRange(1, 65535),
+    help="How many instances of operators this device takes.  [default: 64 for each core]",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(16, 1 << 30),
+    metavar="MIB",
+    help="Memory for the Python functions of apps.  [default: three quarters of the device's]",
+)
 @click.option("--log", type=click.Choice(["text", "json"]), default="text", help="Lines for people, or JSON.")
 @data_option
 @click.pass_context
@@ -43,6 +54,8 @@ def command(
     virtual: int,
     source: tuple[Pair, ...],
     sink: tuple[Pair, ...],
+    slots: int | None,
+    memory: int | None,
     log: str,
     data: Path,
 ) -> None:
@@ -66,5 +79,7 @@ def command(
         advertise=advertise,
         sources=by_name(source, flag="--source"),
         sinks=by_name(sink, flag="--sink"),
+        slots=slots,
+        memory_mib=memory,
     )
     ctx.exit(live(config, Log(sys.stdout, form=log, clock=time.time)))

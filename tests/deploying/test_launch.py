@@ -21,6 +21,7 @@ from dataflow.deploying.requests import (
     Routed,
     SendJoin,
 )
+from dataflow.placement.ledger import Ledger, Need, Refused
 from overlay.contact import Contact
 from overlay.ids import Key, PeerId, key_of
 
@@ -111,7 +112,7 @@ def test_a_launch_that_all_agree_to_runs_on_every_host():
 def test_one_refusal_lets_go_of_everything_and_is_told_in_its_own_words(kind):
     ring = Ring(declines={2: kind})
     outcome = run(launch(), ring)
-    assert outcome == Abandoned("peer 00000000: no room for 2 instances")
+    assert outcome == Abandoned("peer 00000000: no room for 2 instances", PEERS[2] if kind is Reserve else None)
     assert not ring.held and not ring.running and not ring.begun
 
 
@@ -137,6 +138,44 @@ def test_an_answer_that_comes_twice_counts_once():
     reply = Ring().answer(ask)
     assert machine.answered(ask.request.ask, reply)
     assert machine.answered(ask.request.ask, reply) == []
+
+
+@given(
+    slots=st.lists(st.integers(1, 2), min_size=5, max_size=5),
+    needs=st.lists(st.sets(st.integers(0, 4), min_size=2), min_size=2, max_size=4),
+    order=st.randoms(use_true_random=False),
+)
+def test_of_launches_that_race_for_the_last_slots_one_wins(slots, needs, order):
+    """Each needs all that its hosts have, and would fit if it were alone: whatever comes first, one gets it all."""
+    ledgers = [Ledger(slots=many) for many in slots]
+    waiting, outcomes = [], []
+
+    def answer(app, ask):
+        ledger, request = ledgers[int(ask.to.peer)], ask.request
+        match request:
+            case Reserve():
+                granted = ledger.reserve(app, 1, Need(request.slots), now=0.0)
+                if isinstance(granted, Refused):
+                    return Declined(request.ask, granted.lack)
+                return Agreed(request.ask)
+            case Halt():
+                ledger.release(app, 1)
+        return Ring(held=dict.fromkeys(range(5), 1), running=set(range(5))).answer(ask)
+
+    for number, need in enumerate(needs):
+        placed = Placed(1, {PEERS[at]: slots[at] for at in need}, b"charter")
+        machine = launch(decide=lambda *_, placed=placed: placed)
+        waiting += [(f"app-{number}", machine, ask) for ask in machine.begin()]
+    while waiting:
+        app, machine, ask = waiting.pop(order.randrange(len(waiting)))
+        for each in machine.answered(ask.request.ask, answer(app, ask)):
+            if isinstance(each, Ask):
+                waiting.append((app, machine, each))
+            else:
+                outcomes.append(each)
+    assert len(outcomes) == len(needs)
+    assert any(isinstance(it, Launched) for it in outcomes)
+    assert all("lacks" in it.reason for it in outcomes if isinstance(it, Abandoned))
 
 
 KINDS = st.sampled_from([SendJoin, Measure, Reserve, Host, Begin, Halt])

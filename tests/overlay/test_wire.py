@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-import dataflow.deploying.requests  # noqa: F401 (its messages are tested here too)
+import dataflow.deploying.requests
+import dataflow.deploying.scheduling  # noqa: F401 (their messages are tested here too)
 import overlay.messages
 import recovery.custody.messages  # noqa: F401 (and these)
 import recovery.register.acceptor  # noqa: F401 (so are these)

@@ -18,6 +18,8 @@ WRONG = [
     (["run", "--zone", "two words"], 2, ["--zone", "no spaces"]),
     (["run", "--zone", "z" * 65], 2, ["--zone", "64 bytes"]),
     (["run", "--virtual", "17"], 2, ["--virtual", "1<=x<=16"]),
+    (["run", "--slots", "0"], 2, ["--slots", "1<=x<=65535"]),
+    (["run", "--memory", "much"], 2, ["--memory", "not a valid integer"]),
     (["run", "--log", "xml"], 2, ["--log", "text", "json"]),
     (["run", "--insecure", "--listen", "192.0.2.1:0"], 1, ["192.0.2.1", "127.0.0.1"]),
     (["enroll"], 2, ["Missing argument 'NAME'"]),

@@ -18,6 +18,7 @@ class Stubborn:
     """A runtime that is interrupted as soon as it listens, once more while it leaves, and never leaves."""
 
     def __init__(self, config, *, on_event):
+        self.config = config
         self.nodes = (SimpleNamespace(me=Contact(PeerId(Key(7)), "127.0.0.1", 4000)),)
         self.counters: Counter[str] = Counter()
         self.joined = trio.Event()
@@ -25,7 +26,10 @@ class Stubborn:
     def on_data(self, handler):
         pass
 
-    def offer_slots(self, slots, *, slots_used):
+    def offer_room(self, measure):
+        pass
+
+    def observe(self, observer):
         pass
 
     async def send_data(self, to, control, body):
