@@ -5,6 +5,7 @@ from dataflow import App, col, count, tumbling
 
 from dataflow.aggregates import count, first, last, max_, mean, min_, sum_
 from dataflow.app import App
+from dataflow.bundles.limits import Limits
 from dataflow.errors import AppError
 from dataflow.expressions import Expr, col, lit, when
 from dataflow.stream import KeyedStream, Stream, WindowedStream
@@ -15,6 +16,7 @@ __all__ = [
     "AppError",
     "Expr",
     "KeyedStream",
+    "Limits",
     "Stream",
     "WindowedStream",
     "col",

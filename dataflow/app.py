@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
+from dataflow.bundles.limits import Limits
 from dataflow.durations import Duration, duration_us
 from dataflow.errors import AppError, did_you_mean, place_of_caller
 from dataflow.graph import Flow, Graph, check
@@ -25,11 +26,15 @@ GIVEN_PARAMS: ContextVar[Mapping[str, str]] = ContextVar("GIVEN_PARAMS", default
 class App:
     """A stream application. Begin with `source`, end streams with `sink`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, limits: Limits | None = None) -> None:
+        """`limits`: what its Python functions may use on each host; see bundles/limits.py."""
         place = place_of_caller()
         if not isinstance(name, str) or not name.strip():
             raise AppError(f"an app needs a name, not {name!r}", place=place)
         self.name = name
+        if limits is not None and not isinstance(limits, Limits):
+            raise AppError(f"limits are Limits(memory_mib=...), not {limits!r}", place=place)
+        self.limits = limits or Limits()
         self.file = place.file
         self.graph = Graph()
         self.params: dict[str, Any] = {}

@@ -18,6 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from dataflow.bundles.collecting import collect
+from dataflow.bundles.limits import Limits
 from dataflow.bundles.sealing import seal
 from dataflow.errors import AppError
 from peer.apps import sentence
@@ -26,16 +27,17 @@ from peer.control import ask
 from peer.operator import insecure_operator, load_operator
 from peer.screen import Screen
 
-LAUNCH_S_MAX: Final = 90.0
+LAUNCH_S_MAX: Final = 150.0
+"""A scheduler may fall silent in the middle, and another begin anew."""
 READ_S_MAX: Final = 20.0
 
 
 def launch(
-    path: Path, params: Mapping[str, str], *, data: Path, operator: Path | None, rehearse: bool
+    path: Path, params: Mapping[str, str], limits: Limits, *, data: Path, operator: Path | None, rehearse: bool
 ) -> dict[str, Any]:
     """Ask the running peer to launch a file; what it decided, or a `Complaint`."""
     try:
-        bundle = collect(path, params)
+        bundle = collect(path, params, limits)
         is_secure = bool(ask(data, "status")["secure"])
         signer, credential = load_operator(operator or data) if is_secure else insecure_operator()
         sealed = seal(bundle, signer=signer, credential=credential).pack()

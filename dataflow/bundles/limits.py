@@ -1,7 +1,8 @@
 """What an app may use of a host, in each worker process that runs its Python functions.
 
     memory_mib      beyond what the worker itself took to start (RLIMIT_AS): an app that allocates without bound
-                    is ended before the device begins to swap
+                    is ended before the device begins to swap. So much is kept for each worker when the app is
+                    admitted: a small device has room for a few
     batch_cpu_s     seconds of CPU for one batch (RLIMIT_CPU, moved on with each batch): a loop that never ends
     batch_wall_s    seconds until a batch must be answered: a function that sleeps or waits for ever costs no CPU
 
@@ -31,7 +32,7 @@ class Limits:
     ValueError: memory_mib is 1; it must be a whole number from 16 to 1048576
     """
 
-    memory_mib: int = 1024
+    memory_mib: int = 256
     batch_cpu_s: int = 30
     batch_wall_s: int = 120
 

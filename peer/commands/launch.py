@@ -2,7 +2,8 @@
 
 import json
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     envvar="SHOAL_OPERATOR",
     help="The operator's folder that signs the launch.  [default: DATA]",
 )
+@click.option("--memory", type=int, metavar="MIB", help="What each worker process may take.  [default: the app's, 256]")
+@click.option("--batch-cpu", type=int, metavar="S", help="CPU that one batch may take.  [default: the app's, 30]")
+@click.option("--batch-wall", type=int, metavar="S", help="Time that one batch may take.  [default: the app's, 120]")
 @click.option("--detach", is_flag=True, help="Do not print rows: come back once the app runs.")
 @click.option("--dry-run", is_flag=True, help="Say where everything would go, and start nothing.")
 @data_option
@@ -61,6 +65,9 @@ def command(
     sink: tuple[Pair, ...],
     param: tuple[Pair, ...],
     operator: Path | None,
+    memory: int | None,
+    batch_cpu: int | None,
+    batch_wall: int | None,
     detach: bool,
     dry_run: bool,
     data: Path,
@@ -77,12 +84,16 @@ def command(
 
     Example: peer launch --local examples/hot_rooms.py --source readings=file:rooms.csv
     """
+    limits = {"memory_mib": memory, "batch_cpu_s": batch_cpu, "batch_wall_s": batch_wall}
+    given = {name: value for name, value in limits.items() if value is not None}
+    if local and given:
+        raise click.UsageError("--memory, --batch-cpu and --batch-wall are for apps on the ring, not for --local")
     if not local:
         if source or sink:
             raise click.UsageError(
                 "--source and --sink are for --local; on the ring, devices offer them: peer run --source NAME=SPEC"
             )
-        _launch_on_ring(app, param, data=data, operator=operator, detach=detach, dry_run=dry_run, output=output)
+        _launch_on_ring(app, param, given, data=data, operator=operator, detach=detach, dry_run=dry_run, output=output)
         return
     sources, sinks = by_name(source, flag="--source"), by_name(sink, flag="--sink")
     try:
@@ -97,12 +108,24 @@ def command(
 
 
 def _launch_on_ring(
-    app: Path, params: Iterable[Pair], *, data: Path, operator: Path | None, detach: bool, dry_run: bool, output: str
+    app: Path,
+    params: Iterable[Pair],
+    given: Mapping[str, int],
+    *,
+    data: Path,
+    operator: Path | None,
+    detach: bool,
+    dry_run: bool,
+    output: str,
 ) -> None:
     loaded = load(app, params)
+    try:
+        limits = replace(loaded.limits, **given)
+    except ValueError as error:
+        raise Complaint(f"{error}.", "See peer launch --help.") from None
     from peer.ring_run import launch, print_streams
 
-    answer = launch(app, by_name(params, flag="--param"), data=data, operator=operator, rehearse=dry_run)
+    answer = launch(app, by_name(params, flag="--param"), limits, data=data, operator=operator, rehearse=dry_run)
     if dry_run or detach:
         table = columns(answer["places"]) if dry_run else f"App {answer['name']} ({answer['app'][:8]}) runs."
         show(answer, output=output, table=table)
