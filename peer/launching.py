@@ -7,6 +7,7 @@ is the running app.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from dataflow.deploying.charter import Charter
 from dataflow.deploying.launch import Abandoned, Ask, Launch, Launched, LaunchRefused, Leaves, Placed, Route
 from dataflow.deploying.requests import Room
 from dataflow.errors import AppError
+from dataflow.generations.record import SECRET_BYTES, Record
 from dataflow.hosting.assignment import Assignment
 from dataflow.placement.candidates import Candidate, DoesNotFit
 from dataflow.placement.needs import memory_needs_mib
@@ -83,7 +85,7 @@ class Launcher:
 
         def decide(routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves) -> Decided:
             known = [_without_hearsay(it, avoid, leaves) for it in rooms]
-            decided[:] = [place_app(app_id, generation, plan, memory_mib, sealed, routes, known, leaves)]
+            decided[:] = [place_app(app_id, app.name, generation, plan, memory_mib, sealed, routes, known, leaves)]
             if is_rehearsal:
                 raise LaunchRefused("")
             return decided[0]
@@ -202,6 +204,7 @@ def _without_hearsay(room: Room, avoid: Collection[PeerId], leaves: Leaves) -> R
 
 def place_app(
     app: str,
+    name: str,
     generation: int,
     plan: Plan,
     memory_mib: Mapping[int, int],
@@ -232,13 +235,21 @@ def place_app(
         raise LaunchRefused(str(error).rstrip(".")) from None
     assignment = placement.assignment
     hosts = tuple(contacts[peer] for peer in assignment.peers())
+    record = Record(
+        name=name,
+        life=generation,
+        assignment=assignment,
+        contacts=hosts,
+        members=assignment.peers()[:1],
+        secret=secrets.token_bytes(SECRET_BYTES),
+    )
     return Decided(
         generation=assignment.generation,
         slots={peer: len(assignment.on(peer)) for peer in assignment.peers()},
         memory_mib={
             peer: sum(memory_mib.get(it.stage, 0) for it in assignment.on(peer)) for peer in assignment.peers()
         },
-        charter=Charter(assignment, hosts, sealed).pack(),
+        charter=Charter(record, sealed).pack(),
         assignment=assignment,
         reasons={str(instance): why for instance, why in placement.reasons.items()},
         contacts=hosts,

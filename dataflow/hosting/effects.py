@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from dataflow.hosting.assignment import InstanceId
 from dataflow.messages import Message
 from overlay.frames import Buffer
 from overlay.ids import PeerId
@@ -35,6 +37,16 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshotted:
+    """A token was aligned (or, with `is_final`, all input has ended): what `on_epoch` took of the instance's state."""
+
+    instance: InstanceId
+    epoch: int
+    snapshot: Any
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ReadRegister:
     """Somebody acts in a later generation of the app: look whether we are in it."""
 
@@ -60,4 +72,4 @@ class Failed:
     error: BaseException | None = None
 
 
-Effect = SendFrame | Arrived | Ready | ReadRegister | Refused | Failed
+Effect = SendFrame | Arrived | Ready | Snapshotted | ReadRegister | Refused | Failed

@@ -90,6 +90,15 @@ class KeptRows:
         self._bytes += size
         self._end += batch.num_rows
 
+    def begin_at(self, position: int) -> None:
+        """The first row will be this one: what came before was let go elsewhere."""
+        assert not self._batches and position >= self._end
+        self._end = position
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """All that is kept, oldest first."""
+        return [batch for _, batch, _ in self._batches]
+
     def end(self) -> None:
         self.is_ended = True
 

@@ -31,13 +31,13 @@ from dataflow.hosting.channel import Channel, Item, item_of
 from dataflow.hosting.choice import Choice, MostQueued, Queue
 from dataflow.hosting.credit import Window
 from dataflow.hosting.edge_frames import EdgeHeader, EdgeKind, app_tag, parse_header
-from dataflow.hosting.effects import Arrived, Effect, Failed, ReadRegister, Ready, Refused, SendFrame
+from dataflow.hosting.effects import Arrived, Effect, Failed, ReadRegister, Ready, Refused, SendFrame, Snapshotted
 from dataflow.hosting.inbound import EdgeBroken, Inbound
 from dataflow.hosting.outbound import Outbound, Sending
 from dataflow.hosting.passing import Passing
 from dataflow.hosting.spreading import Spreading
-from dataflow.hosting.task import OnEpoch, Task
-from dataflow.messages import Data, Message
+from dataflow.hosting.task import FINAL, OnEpoch, Task
+from dataflow.messages import Data, Message, Token
 from dataflow.operators.base import Operator
 from dataflow.plan import Plan, Stage
 from overlay.frames import Buffer
@@ -145,13 +145,24 @@ class Share:
         """May this source be fed? If not, a `Ready` will say when."""
         return not self.failed and len(self._source(source, copy).channels[0]) < SOURCE_MESSAGES_MAX
 
-    def feed_source(self, source: str, message: Message, copy: int | None = None) -> None:
-        """What a connector read. Only when the source is wanted: this is where back-pressure ends."""
-        self._put_source(source, copy, item_of(message))
+    def feed_source(
+        self, source: str, message: Message, copy: int | None = None, *, is_forced: bool = False
+    ) -> None:
+        """What a connector read. Only when the source is wanted: this is where back-pressure ends.
+
+        `is_forced`: an end that will not wait, because somebody drains the app.
+        """
+        assert is_forced or self.wants(source, copy), f"source {source} was fed although it has to wait"
+        self._put(self._source(source, copy).channels[0], item_of(message))
 
     def feed_side(self, source: str, port: int, message: Message, copy: int | None = None) -> None:
         """What a connector itself sets aside: it leaves the source by this port."""
-        self._put_source(source, copy, item_of(message, port=port))
+        assert self.wants(source, copy), f"source {source} was fed although it has to wait"
+        self._put(self._source(source, copy).channels[0], item_of(message, port=port))
+
+    def feed_token(self, source: str, epoch: int, copy: int | None = None) -> None:
+        """End an epoch at this source. Whether it is wanted or not: there is always one more place for a token."""
+        self._put(self._source(source, copy).channels[0], item_of(Token(epoch)))
 
     def taken(self, sink: str, count: int = 1) -> None:
         """The sink has dealt with so many arrivals."""
@@ -183,6 +194,11 @@ class Share:
             self._on_epoch,
         )
 
+    def is_mine(self, task: Task) -> bool:
+        """Was it begun here, and not by another generation's share?"""
+        hosted = self._hosted.get(task.id)
+        return hosted is not None and task.is_of(hosted.instance)
+
     def finish(self, task: Task) -> list[Effect]:
         """Hand on what came of a step."""
         hosted = self._hosted[task.id]
@@ -192,6 +208,7 @@ class Share:
         if task.error is not None:
             return [self._fail(f"{self._called(hosted)} failed: {_sentence(task.error)}", task.error)]
         out = self._worked(hosted, task)
+        out += [Snapshotted(hosted.id, epoch, it, epoch == FINAL) for epoch, it in task.snapshots]
         self._count_sides(hosted, task)
         if hosted.id.is_sink:
             hosted.handed_out += len(task.outputs)
@@ -393,10 +410,6 @@ class Share:
 
     def _source_name(self, id_: InstanceId) -> str:
         return next(name for name, stage in self.plan.sources.items() if stage == id_.stage)
-
-    def _put_source(self, source: str, copy: int | None, item: Item) -> None:
-        assert self.wants(source, copy), f"source {source} was fed although it has to wait"
-        self._put(self._source(source, copy).channels[0], item)
 
     def _called(self, hosted: _Hosted) -> str:
         what = "sink" if hosted.id.is_sink else "stage"

@@ -25,7 +25,10 @@ from dataflow.hosting.spreading import Spreading
 from dataflow.messages import Data, Message, Watermark
 from dataflow.operators.base import Output
 
-OnEpoch = Callable[[InstanceId, Instance, int], None]
+OnEpoch = Callable[[InstanceId, Instance, int], Any]
+"""(id, instance, epoch): called on the thread of the step, before anything behind the token is read. What it returns is
+handed to whoever hosts the share. The epoch `FINAL` is the end of all input."""
+FINAL = 1 << 62
 Delivery = tuple[int, Item] | tuple[int, Parcel, pa.Schema | None]
 """(edge, item) within this process; (edge, parcel, schema of its rows) over the wire."""
 
@@ -46,6 +49,7 @@ class Task:
         self.channel = channel
         self.items = items
         self.outputs: list[Output] = []
+        self.snapshots: list[tuple[int, Any]] = []
         self.deliveries: list[Delivery] = []
         self.error: Exception | None = None
         self._instance = instance
@@ -54,9 +58,15 @@ class Task:
         self._piece_bytes_max = piece_bytes_max
         self._on_epoch = on_epoch
 
+    def is_of(self, instance: Instance) -> bool:
+        return self._instance is instance
+
     def run(self) -> None:
         try:
+            had_ended = self._instance.ended
             self.outputs = self._outputs()
+            if self._on_epoch and self._instance.ended and not had_ended:
+                self.snapshots.append((FINAL, self._on_epoch(self.id, self._instance, FINAL)))
             self.deliveries = list(self._encoded(self._spreading.spread(self.outputs)))
         except Exception as error:
             self.error = error
@@ -77,7 +87,7 @@ class Task:
             if token is None:
                 return
             if self._on_epoch:
-                self._on_epoch(self.id, self._instance, token.epoch)
+                self.snapshots.append((token.epoch, self._on_epoch(self.id, self._instance, token.epoch)))
             outputs = self._instance.release()
 
     def _encoded(self, spread: Iterable[tuple[int, Message]]) -> Iterator[Delivery]:

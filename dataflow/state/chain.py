@@ -36,8 +36,8 @@ from dataflow.errors import AppError
 from dataflow.state.snapshot import Snapshot, Stateful
 
 DELTAS_SHARE_MAX: Final = 1.25
-DELTAS_MAX: Final = 128
-"""Each part is stored and fetched by itself; more of them would make a restore wait for round trips."""
+DELTAS_MAX: Final = 32
+"""Each part is stored and fetched by itself, and named in the record of every epoch: more would swell both."""
 SMALL_BYTES: Final = 1 << 16
 FORMAT: Final = 1
 

@@ -180,7 +180,7 @@ class Panes:
         self.sums.put(entries, partial)
 
     def find(self, rows: pa.RecordBatch) -> Ints:
-        """Entries of (keys, pane) rows that are open."""
+        """Entries of (keys, pane) rows that are open, each once: a pane may have been opened and removed again."""
         key_slots = self.keys.find(key_columns(rows), rows.num_rows)
         panes = rows.column("pane").to_numpy()
         known = [
@@ -190,7 +190,8 @@ class Panes:
         ]
         at, pane_rows = np.array(known, np.int64).reshape(-1, 2).T
         entries = self._entries.find(pane_rows * self._width + key_slots[at])
-        return entries[entries >= 0]
+        found: Ints = np.unique(entries[entries >= 0])
+        return found
 
     def clean(self) -> None:
         self._dirty[:] = False

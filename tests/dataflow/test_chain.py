@@ -35,7 +35,8 @@ def test_an_epoch_costs_what_changed_and_names_all_it_needs():
     assert len(delta.encode()) < len(base.encode()) / 10
 
 
-def test_deltas_that_outgrow_their_base_make_a_new_base():
+def test_deltas_that_outgrow_their_base_make_a_new_base(monkeypatch):
+    monkeypatch.setattr(chains, "DELTAS_MAX", 1000)  # by their bytes, not by their number
     running, _, chain = keyed(tumbling_aggregate)
     bases, total, changed = [], 0, 0
     for epoch in range(1, 300):

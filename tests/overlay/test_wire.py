@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import dataflow.deploying.requests
-import dataflow.deploying.scheduling  # noqa: F401 (their messages are tested here too)
+import dataflow.deploying.scheduling
+import dataflow.generations.messages  # noqa: F401 (and those of a running app)
 import overlay.messages
-import recovery.custody.messages  # noqa: F401 (and these)
+import recovery.custody.messages
 import recovery.register.acceptor  # noqa: F401 (so are these)
 from overlay.contact import Contact
 from overlay.ids import Key, PeerId

@@ -12,6 +12,7 @@ from dataflow.batches import from_rows
 from dataflow.engine.workers import with_workers
 from dataflow.hosting.assignment import InstanceId
 from dataflow.hosting.effects import Arrived
+from dataflow.hosting.task import FINAL
 from dataflow.loading import load_app
 from dataflow.messages import Data, End, Idle, Token
 from dataflow.plan import make_plan
@@ -55,6 +56,8 @@ class Recorded(World):
                 self.chains[id_] = SnapshotChain(share.instance(id_))
 
     def on_epoch(self, id_, instance, epoch):
+        if epoch == FINAL:
+            return  # `token` takes what has ended
         self.taken[epoch][id_] = self.chains[id_].take(self.generation, epoch)
 
     def do(self, peer, effects):
@@ -260,3 +263,15 @@ def test_rows_through_worker_processes_are_worked_on_by_new_ones_after_a_restore
     finally:
         for workers in (*made[1], *made_again[1]):
             workers.close()
+
+
+def test_a_count_window_that_filled_twice_since_the_base_is_removed_once(monkeypatch):
+    monkeypatch.setattr("dataflow.state.chain.SMALL_BYTES", 0)
+    stopped = Story(next(build for build in EVERY if build.__name__ == "count_aggregate"))
+    stopped.play([("in", [*rows(0, 0), *rows(0, 0, k="bb")])])
+    stopped.token()
+    stopped.play([("in", rows(0)), ("in", [*rows(0, 0, 0), *rows(0, k="bb")])])
+    stopped.token()
+    stopped.stop_and_go_on()
+    stopped.play([("in", rows(0)), ("in", rows(0, 0, k="bb"))])
+    assert sorted((row["k"], row["n"]) for row in stopped.finish()["out"]) == [("a", 3), ("a", 3), ("bb", 3)]
