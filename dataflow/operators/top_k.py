@@ -96,7 +96,9 @@ class TopK(Stateful):
     def _prune(self) -> pa.RecordBatch:
         rows = concat(self._parts, self._schema)
         if rows.num_rows:
-            groups = codes([rows.column(PANE), *self._key_columns(rows)], rows.num_rows, nulls_match=True)
+            groups = codes(
+                [rows.column(PANE), *self._key_columns(rows)], rows.num_rows, nulls_match=True, by_appearance=True
+            )
             rows = take(rows, self._best(rows, groups)[0])
         self._parts = [rows] if rows.num_rows else []
         self._pruned_rows = rows.num_rows
@@ -141,7 +143,7 @@ class TopK(Stateful):
         return sorted(starts)
 
     def _result(self, rows: pa.RecordBatch, start: int) -> pa.RecordBatch:
-        groups = codes(self._key_columns(rows), rows.num_rows, nulls_match=True)
+        groups = codes(self._key_columns(rows), rows.num_rows, nulls_match=True, by_appearance=True)
         best, ranks = self._best(rows, groups)
         begin = np.full(len(best), start * self._times.pane + self._times.offset)
         length = self._times.shape.size * self._times.pane

@@ -95,13 +95,15 @@ class WindowJoin(Stateful):
             alone = np.setdiff1d(np.arange(left.num_rows), left_rows)
             left_rows = np.concatenate([left_rows, alone])
             right_rows = np.concatenate([right_rows, np.full(len(alone), -1)])
-        # Windows in order of time, and rows in order of arrival within each.
-        order = np.lexsort((left_rows, left_windows[left_rows]))
-        left_rows, right_rows = left_rows[order], right_rows[order]
         if not len(left_rows):
             return []
+        # Windows in order of time, and rows in order of arrival within each. Mostly they come like that.
+        windows = left_windows[left_rows]
+        if self._keep_left or (windows[1:] < windows[:-1]).any():
+            order = np.lexsort((left_rows, windows))
+            left_rows, right_rows, windows = left_rows[order], right_rows[order], windows[order]
         times = self._sides[LEFT].times
-        starts = left_windows[left_rows] * times.pane + times.offset
+        starts = windows * times.pane + times.offset
         arrays = [
             *self._columns.arrays(left, left_rows, right, right_rows),
             to_arrow(starts, times.time.kind),
