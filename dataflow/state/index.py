@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dataflow.batches import AnyArray, Ints, Words
 from dataflow.state.hashing import hash_ints
@@ -24,11 +26,11 @@ CELLS_MIN = 4096
 
 def first_appearances(values: Ints) -> tuple[Ints, Ints]:
     """Positions of each distinct value's first row, in row order, and each row's rank among them."""
-    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[inverse]
+    encoded = pc.dictionary_encode(pa.array(values))
+    rank = encoded.indices.to_numpy()
+    first = np.empty(len(encoded.dictionary), np.int64)
+    first[rank[::-1]] = np.arange(len(values) - 1, -1, -1)  # of equal ranks the last one written stays: the first row
+    return first, rank
 
 
 class Index:

@@ -62,18 +62,24 @@ class Keys:
         return slots, fresh
 
     def _intern_encoded(self, column: pa.Array) -> tuple[Ints, Ints]:
+        distinct, at = self._encoded(column)
+        slots, fresh = self._intern([distinct], len(distinct))
+        return slots[at], fresh
+
+    def _encoded(self, column: pa.Array) -> tuple[pa.Array, Ints]:
         """Arrow finds the distinct values of the batch, and only those are hashed."""
         encoded = pc.dictionary_encode(column, null_encoding="encode")
-        distinct = encoded.dictionary
         # Keys that hardly repeat within a batch are hashed faster than they are encoded.
-        self._encode = len(distinct) * 2 < len(column)
-        slots, fresh = self._intern([distinct], len(distinct))
-        return slots[encoded.indices.to_numpy()], fresh
+        self._encode = len(encoded.dictionary) * 2 < len(column)
+        return encoded.dictionary, encoded.indices.to_numpy()
 
     def find(self, columns: Sequence[pa.Array], rows: int) -> Ints:
         """Slots of keys that live; -1 for the others."""
         if self._by_value and columns[0].null_count:
             self._leave_values()
+        if self._encode and rows >= ENCODE_ROWS_MIN:
+            distinct, at = self._encoded(columns[0])
+            return self._index.find(*self._identity([distinct], len(distinct)))[at]
         return self._index.find(*self._identity(columns, rows))
 
     def release(self, slots: Ints) -> None:
