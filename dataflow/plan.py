@@ -23,7 +23,7 @@ class Stage:
     id: int
     nodes: tuple[Node, ...]
     inputs: tuple[Edge, ...]
-    meets_others: bool = False  # somewhere downstream an instance has several inputs
+    meets_itself: bool = False  # its rows reach some stage on several ways
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class Stage:
     def make(self) -> Operator:
         if len(self.nodes) == 1:
             operator = self.nodes[0].draft.make()
-            operator.meets_others = self.meets_others
+            operator.meets_itself = self.meets_itself
             return operator
         return Chain([cast(Stateless, node.draft.make()) for node in self.nodes])
 
@@ -74,8 +74,7 @@ def make_plan(graph: Graph) -> Plan:
             run_of[node.id] = len(runs)
             runs.append([node])
     inputs = [tuple(Edge(run_of[edge.node], edge.port) for edge in run[0].inputs) for run in runs]
-    meeting = _before_meetings(inputs)
-    stages = tuple(Stage(at, tuple(run), inputs[at], at in meeting) for at, run in enumerate(runs))
+    stages = tuple(Stage(at, tuple(run), inputs[at], _meets_itself(at, inputs)) for at, run in enumerate(runs))
     sinks = {node.name: node.inputs[0] for node in graph.of_kind("sink")}
     return Plan(
         stages,
@@ -85,13 +84,16 @@ def make_plan(graph: Graph) -> Plan:
     )
 
 
-def _before_meetings(inputs: list[tuple[Edge, ...]]) -> set[int]:
-    """Stages from which a stage with several inputs can be reached."""
-    found: set[int] = set()
-    for at in reversed(range(len(inputs))):
-        if len(inputs[at]) > 1 or at in found:
-            found.update(edge.node for edge in inputs[at])
-    return found
+def _meets_itself(start: int, inputs: list[tuple[Edge, ...]]) -> bool:
+    """Whether two inputs of one stage can be reached from here."""
+    reached = {start}
+    for at in range(start + 1, len(inputs)):
+        ways = sum(edge.node in reached for edge in inputs[at])
+        if ways > 1:
+            return True
+        if ways:
+            reached.add(at)
+    return False
 
 
 def _fusable_before(graph: Graph, node: Node) -> Node | None:

@@ -21,7 +21,9 @@ from collections.abc import Sequence
 from typing import cast
 
 import msgpack
+import numpy as np
 
+from dataflow.behind import Behind
 from dataflow.errors import AppError
 from dataflow.messages import TIME_MAX_US, TIME_MIN_US, Data, End, Idle, Message, Token, Watermark, in_turn
 from dataflow.operators.base import Operator, Output
@@ -125,12 +127,23 @@ class Instance:
             return []
         if data.behind is None:
             return self.operator.on_batch(self._input_of[source], data.batch)
+        at = self._input_of[source]
+        behind = self._among_inputs(at, data.behind)
         if self.operator.carries_behind:
-            return self.operator.carry(data.batch, data.behind)
-        out, batch, torn = self.operator.settle(data.batch, data.behind)
+            return self.operator.carry(at, data.batch, behind)
+        out, batch, torn = self.operator.settle(at, data.batch, behind)
         for message in in_turn(Data(batch, torn)):
             out += self._take(source, message)
         return out
+
+    def _among_inputs(self, at: int, behind: Behind) -> Behind:
+        """Rows of one input are behind only as far as the other inputs have come, too."""
+        others = [
+            us
+            for us, idle, ended, other in zip(self._watermark_us, self._idle, self._ended, self._input_of, strict=True)
+            if other != at and not (idle or ended)
+        ]
+        return Behind(behind.rows, np.minimum(behind.watermarks_us, min(others))) if others else behind
 
     def _advance(self) -> list[Output]:
         active = [

@@ -15,5 +15,5 @@ class Passing(Operator):
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
         return [(MAIN, Data(batch))]
 
-    def carry(self, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
+    def carry(self, source: int, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
         return [(MAIN, Data(batch, behind))]

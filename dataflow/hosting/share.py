@@ -272,7 +272,7 @@ class Share:
                 inputs = [0]
                 # Copies of a source have watermarks of their own: rows may not run ahead of the others'.
                 if len(self.assignment.copies(id_.stage)) > 1:
-                    stage = replace(stage, meets_others=True)
+                    stage = replace(stage, meets_itself=True)
             hosted = _Hosted(id_, Instance(self._make(stage), inputs, stage.ports), spreading, stage.name)
         hosted.channels = [Channel() for _ in inputs]
         hosted.edges = [number for number, _ in reads] or [None] * len(inputs)

@@ -25,7 +25,7 @@ class Operator:
 
     ports = 1
     carries_behind = False  # it works row by row and can say where rows behind the watermark went
-    meets_others = False  # somewhere downstream the rows of this source meet those of another input
+    meets_itself = False  # the rows of this source go more than one way to some operator downstream
 
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
         raise NotImplementedError
@@ -38,11 +38,11 @@ class Operator:
         """What to promise downstream; less than we know if older rows may still go out."""
         return watermark_us
 
-    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
         """Decide at once about rows behind the watermark. The batch is cut in front of those that are given back."""
         return [], batch, behind
 
-    def carry(self, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
+    def carry(self, source: int, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
         """`on_batch` that hands rows behind the watermark on as such, if `carries_behind`."""
         raise NotImplementedError
 
@@ -75,6 +75,6 @@ class Stateless(Operator):
         """The default is for those that give one row for each."""
         return self.apply(batch), behind
 
-    def carry(self, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
+    def carry(self, source: int, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
         result, left = self.apply_behind(batch, behind)
         return [(MAIN, Data(result, left))] if result.num_rows else []

@@ -76,7 +76,7 @@ class CountAggregate(Stateful):
         self._panes.discard(full)
         return [(MAIN, Data(pa.RecordBatch.from_arrays(arrays, schema=self._out)))]
 
-    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
         return [], batch, None  # rows are counted as they come, whatever their time
 
     def _names(self, entries: Ints) -> pa.RecordBatch:

@@ -86,7 +86,7 @@ class Distinct(Stateful):
             given = due[first_appearances(slots[due])[0]]
             out.append(given)
 
-    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
         if self._time is None:
             return [], batch, behind  # what goes out may be behind for others
         times = self._time.of(batch)[behind.rows]

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dataflow.batches import Bools, Ints, whole
+from dataflow.batches import Bools, Ints, keep, whole
+from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import Data
@@ -55,31 +56,42 @@ class Lookup:
         self._arrays = None
         return slots
 
-    def extend(self, batch: pa.RecordBatch, schema: pa.Schema, *, inner: bool) -> pa.RecordBatch:
+    def extend(
+        self, batch: pa.RecordBatch, behind: Behind | None, schema: pa.Schema, *, inner: bool
+    ) -> tuple[pa.RecordBatch, Behind | None]:
+        """The rows with their values, and where those behind the watermark are now."""
         slots = self.keys.find([batch.column(name) for name in self.key], batch.num_rows)
         missing = slots < 0
         if inner and missing.any():
-            batch, slots = batch.filter(pa.array(~missing)), slots[~missing]
+            batch, slots = keep(batch, ~missing), slots[~missing]
+            behind = behind.after_filter(~missing) if behind else None
             missing = slots < 0
         if self._arrays is None:
             # Keys are never released here, so the slots in use are the first ones.
             self._arrays = [column.arrow(np.arange(self.keys.live)) for column in self.columns]
         at = pa.array(slots, mask=missing) if missing.any() else pa.array(slots)
-        return pa.RecordBatch.from_arrays([*batch.columns, *(array.take(at) for array in self._arrays)], schema=schema)
+        arrays = [*batch.columns, *(array.take(at) for array in self._arrays)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema), behind
 
 
 class EnrichTable(Stateless):
+    carries_behind = True
+
     def __init__(self, lookup: Lookup, schema: pa.Schema, *, inner: bool) -> None:
         self._lookup = lookup
         self._schema = schema
         self._inner = inner
-        self.carries_behind = not inner  # then it gives one row for each
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self._lookup.extend(batch, self._schema, inner=self._inner)
+        return self._lookup.extend(batch, None, self._schema, inner=self._inner)[0]
+
+    def apply_behind(self, batch: pa.RecordBatch, behind: Behind) -> tuple[pa.RecordBatch, Behind | None]:
+        return self._lookup.extend(batch, behind, self._schema, inner=self._inner)
 
 
 class EnrichStream(Stateful):
+    carries_behind = True
+
     def __init__(self, key: tuple[str, ...], changes: pa.Schema, schema: pa.Schema, *, inner: bool) -> None:
         self._lookup = Lookup(key, changes)
         self._schema = schema
@@ -87,11 +99,17 @@ class EnrichStream(Stateful):
         self._dirty: Bools = np.zeros(self._lookup.keys.capacity, np.bool_)
 
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
+        return self._extended(source, batch, None)
+
+    def carry(self, source: int, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
+        return self._extended(source, batch, behind)
+
+    def _extended(self, source: int, batch: pa.RecordBatch, behind: Behind | None) -> list[Output]:
         if source == CHANGES:
             self._put([batch.column(n) for n in self._lookup.key], [batch.column(n) for n in self._lookup.names])
             return []
-        made = self._lookup.extend(batch, self._schema, inner=self._inner)
-        return [(MAIN, Data(made))] if made.num_rows else []
+        made, left = self._lookup.extend(batch, behind, self._schema, inner=self._inner)
+        return [(MAIN, Data(made, left))] if made.num_rows else []
 
     def _put(self, keys: list[pa.Array], values: list[pa.Array]) -> None:
         slots = self._lookup.put(keys, values, len(keys[0]))

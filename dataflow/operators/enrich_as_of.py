@@ -27,9 +27,10 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.batches import Ints, keep, take
+from dataflow.behind import Behind
 from dataflow.graph import Flow
 from dataflow.messages import TIME_MIN_US, Data
-from dataflow.operators.base import MAIN, SIDE, Output
+from dataflow.operators.base import MAIN, SIDE, Output, Settled, set_aside
 from dataflow.state.matching import codes, latest_before, shared_codes
 from dataflow.state.row_buffer import RowBuffer
 from dataflow.state.snapshot import Stateful, Tables
@@ -69,6 +70,13 @@ class EnrichAsOf(Stateful):
             return []
         self._buffers[ROWS].append(keep(batch, ~late), times[~late])
         return [(SIDE, Data(keep(batch, late)))]
+
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        if source == CHANGES:
+            return [], batch, behind  # rows in front of its watermark have gone without it
+        times = self._times[ROWS]
+        late = times.of(batch)[behind.rows] < times.ceils_units(behind.watermarks_us)
+        return set_aside(batch, behind, late=late)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:
         self._watermark_us = max(self._watermark_us, watermark_us)

@@ -107,7 +107,7 @@ class Process(Stateful):
         self._waiting.append(batch, times)
         return out
 
-    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
         if self._time is None:
             return [], batch, None
         late = self._time.of(batch)[behind.rows] < self._time.ceils_units(behind.watermarks_us)

@@ -70,7 +70,7 @@ class SessionAggregate(Stateful):
         self._sessions.fold(slots, times, self._plan.inputs(batch))
         return out
 
-    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
         times = self._time.of(batch)[behind.rows]
         closed_before = self._time.ceils_units(behind.watermarks_us - self._allowed_us)
         late = times + self._gap <= closed_before

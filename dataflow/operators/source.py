@@ -44,8 +44,8 @@ class Source(Stateful):
             return out
         times = self._time.of(batch)
         data = Data(batch, self._behind(times))
-        # Rows of one input may not run ahead of the watermark that another input is to bring.
-        out += [(MAIN, message) for message in (in_turn(data) if self.meets_others else (data,))]
+        # Rows that go one way may not run ahead of the watermark that is to come the other way.
+        out += [(MAIN, message) for message in (in_turn(data) if self.meets_itself else (data,))]
         return out + self._advance(int(times.max()))
 
     def _behind(self, times: Ints) -> Behind | None:

@@ -34,7 +34,7 @@ class Split(Operator):
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
         return self._parts(batch, None)
 
-    def carry(self, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
+    def carry(self, source: int, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
         return self._parts(batch, behind)
 
     def _parts(self, batch: pa.RecordBatch, behind: Behind | None) -> list[Output]:

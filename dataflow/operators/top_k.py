@@ -115,7 +115,7 @@ class TopK(Stateful):
         best = ranks < self._k
         return order[best], ranks[best] + 1
 
-    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
         return self._times.settle(batch, behind)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:

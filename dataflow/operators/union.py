@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import Data
@@ -21,8 +22,13 @@ from dataflow.schema import schema_text
 
 
 class Union(Operator):
+    carries_behind = True
+
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
         return [(MAIN, Data(batch))]
+
+    def carry(self, source: int, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
+        return [(MAIN, Data(batch, behind))]
 
 
 def draft(flows: tuple[Flow, ...], place: Place) -> Draft:

@@ -71,7 +71,7 @@ class WindowAggregate(Stateful):
         self._panes.fold(slots, panes, distinct, self._plan.inputs(batch))
         return out
 
-    def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
         return self._times.settle(batch, behind)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:

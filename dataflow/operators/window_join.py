@@ -23,10 +23,11 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.batches import keep
+from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
 from dataflow.messages import Data
-from dataflow.operators.base import MAIN, SIDE, Output
+from dataflow.operators.base import MAIN, SIDE, Output, Settled, set_aside
 from dataflow.operators.joined_columns import JoinedColumns
 from dataflow.operators.window_times import (
     WindowTimes,
@@ -76,8 +77,16 @@ class WindowJoin(Stateful):
         self._buffers[source].append(batch, windows)
         return out
 
+    def settle(self, source: int, batch: pa.RecordBatch, behind: Behind) -> Settled:
+        times = self._sides[source].times
+        closed = np.minimum(*(side.times.closed(behind.watermarks_us) for side in self._sides))
+        late = times.panes_of(times.time.of(batch)[behind.rows]) < closed
+        out, rest, _ = set_aside(batch, behind, late=late)
+        return out if source == LEFT else [], rest, None
+
     def on_watermark(self, watermark_us: int) -> list[Output]:
-        self._next = max(self._next, self._sides[LEFT].times.closed_panes(watermark_us))
+        # Rows of the finer unit may still come when the coarser one has no instant left in the window.
+        self._next = max(self._next, min(side.times.closed_panes(watermark_us) for side in self._sides))
         left, left_windows = self._buffers[LEFT].take_below(self._next)
         right, right_windows = self._buffers[RIGHT].take_below(self._next)
         if not left.num_rows or not (right.num_rows or self._keep_left):

@@ -34,12 +34,15 @@ class WindowTimes:
         """Panes that begin before this one are over, lateness included."""
         return (self.time.ceil_units(watermark_us - self.allowed_us) - self.offset) // self.pane
 
+    def closed(self, watermarks_us: Ints) -> Ints:
+        """Like closed_panes, of many."""
+        return self.panes_of(self.time.ceils_units(watermarks_us - self.allowed_us))
+
     def settle(self, batch: pa.RecordBatch, behind: Behind) -> Settled:
         """A row is late if all its windows were closed when it was read. It is torn if only some of them were."""
         shape = self.shape
         panes = self.panes_of(self.time.of(batch)[behind.rows])
-        ends = self.panes_of(self.time.ceils_units(behind.watermarks_us - self.allowed_us))
-        next_starts = ((ends - shape.size) // shape.slide + 1) * shape.slide
+        next_starts = ((self.closed(behind.watermarks_us) - shape.size) // shape.slide + 1) * shape.slide
         late = panes // shape.slide * shape.slide < next_starts
         first_starts = -((shape.size - 1 - panes) // shape.slide) * shape.slide
         torn = None if shape.size == shape.slide else ~late & (first_starts < next_starts)

@@ -88,6 +88,13 @@ def diamond(app):
     made.late().sink("late")
 
 
+def known(app):
+    table = pa.table({"k": ["a", "c"], "floor": [1, 2]})
+    made = source(app).enrich(table, on="k", how="inner").key_by("k").window(tumbling("5s")).aggregate(n=count())
+    made.sink("out")
+    made.late().sink("late")
+
+
 APPS = {
     "tumbling": results(tumbling("10s")),
     "tumbling, microseconds": results(tumbling("10s"), kind="timestamp[us]"),
@@ -105,6 +112,7 @@ APPS = {
     "process": processed,
     "map and split": mapped,
     "union": diamond,
+    "enrich": known,
 }
 
 # Time goes on; every third row or so is behind, some by a little and some by far.
@@ -135,6 +143,69 @@ def test_any_cutting_gives_what_row_by_row_gives(app, moves, places):
     for parts in ([rows], cuts(rows, places)):
         got = run_cut(APPS[app], [("in", part) for part in parts])
         assert {name: bag(out) for name, out in got.items()} == {name: bag(out) for name, out in one_by_one.items()}
+
+
+def two_sources(app):
+    return (
+        app.source(name, schema={**SCHEMA, "at": kind}, event_time="at", lateness="2s")
+        for name, kind in (("in", "timestamp[ms]"), ("other", "timestamp[ms]"))
+    )
+
+
+def unioned(app):
+    rows, others = two_sources(app)
+    both = rows.filter(col("x") > 2).union(others)
+    for name, window in (("tumbling", tumbling("10s")), ("sliding", sliding("10s", every="5s"))):
+        made = both.key_by("k").window(window).aggregate(n=count())
+        made.sink(name)
+        made.late().sink(f"late {name}")
+
+
+def paired(app):
+    rows, others = two_sources(app)
+    made = rows.key_by("k").join(others.key_by("k"), window=tumbling("10s"))
+    made.select("n", "n_right").sink("out")
+    made.late().sink("late")
+
+
+def near(app):
+    rows, others = two_sources(app)
+    rows.key_by("k").join(others.key_by("k"), within=("-5s", "3s")).select("n", "n_right").sink("out")
+
+
+def as_of(app):
+    rows, others = two_sources(app)
+    table = others.select("k", "at", seen=col("n"))
+    made = rows.enrich(table, on="k")
+    made.select("n", "seen").sink("out")
+    made.late().sink("late")
+
+
+def latest(app):
+    rows, others = two_sources(app)
+    table = others.select("k", seen=col("n"))
+    made = rows.enrich(table, on="k", how="inner").key_by("k").window(tumbling("5s")).aggregate(n=count())
+    made.sink("out")
+    made.late().sink("late")
+
+
+MEETINGS = {"union": unioned, "join": paired, "interval": near, "as of": as_of, "latest": latest}
+
+
+@pytest.mark.parametrize("app", MEETINGS)
+@given(moves=steps, others=steps, places=cut_places, switches=st.lists(st.booleans(), max_size=12))
+@settings(max_examples=40, deadline=None)
+def test_where_sources_meet_any_cutting_between_two_turns_gives_the_same(app, moves, others, places, switches):
+    """Whose turn it is decides what the other watermark is; how the rows of one turn are cut does not matter."""
+    parts, other_parts = cuts(readings(moves), places), cuts(readings(others), places)
+    turns = []
+    for first in [*switches, *[True] * len(parts), *[False] * len(other_parts)]:
+        name, waiting = ("in", parts) if first else ("other", other_parts)
+        if waiting:
+            turns.append((name, waiting.pop(0)))
+    one_by_one = run_cut(MEETINGS[app], [(name, [row]) for name, rows in turns for row in rows])
+    got = run_cut(MEETINGS[app], turns)
+    assert {name: bag(out) for name, out in got.items()} == {name: bag(out) for name, out in one_by_one.items()}
 
 
 def many_late(rows):

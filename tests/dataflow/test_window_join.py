@@ -60,3 +60,14 @@ def test_windows_close_on_the_way_and_late_left_rows_are_set_aside():
     }
     out = run_rows(app, rows, batch_rows=1)
     assert len(out["out"]) == 2 and len(out["late"]) == 1
+
+
+def test_a_window_stays_open_for_the_finer_unit_when_the_coarser_one_is_through():
+    def build(app: App) -> None:
+        a = app.source("a", schema={"k": "int64", "at": "timestamp[s]"}, event_time="at")
+        b = app.source("b", schema={"k": "int64", "at": "timestamp[ms]"}, event_time="at")
+        a.key_by("k").join(b.key_by("k"), window=tumbling("10s")).select("k").sink("out")
+
+    seconds = [{"k": 1, "at": 1}, {"k": 1, "at": 10}]
+    steps = [("a", seconds), ("b", [{"k": 1, "at": 9_500}]), ("b", [{"k": 1, "at": 9_700}])]
+    assert run_cut(build, steps)["out"] == [{"k": 1}, {"k": 1}]
