@@ -33,6 +33,11 @@ class Behind:
         left = self.only(kept[self.rows])
         return Behind((np.cumsum(kept) - 1)[left.rows], left.watermarks_us) if left else None
 
+    def after_cut(self, row: int, watermark_us: int) -> Behind | None:
+        """Where they are when the batch is cut there and the watermark known: those it does not speak of."""
+        left = self.only((self.rows >= row) & (self.watermarks_us > watermark_us))
+        return Behind(left.rows - row, left.watermarks_us) if left else None
+
     def cuts(self) -> list[tuple[int, int]]:
         """(position, watermark): where the watermark has to be known before the next row is taken."""
         watermarks, first = np.unique(self.watermarks_us, return_index=True)

@@ -132,6 +132,14 @@ class Instance:
         if self.operator.carries_behind:
             return self.operator.carry(at, data.batch, behind)
         out, batch, torn = self.operator.settle(at, data.batch, behind)
+        while torn and self.operator.settles_again:
+            row, watermark_us = torn.cuts()[0]
+            out += self._take(source, Data(batch.slice(0, row)))
+            out += self._take(source, Watermark(watermark_us))
+            batch, torn = batch.slice(row), torn.after_cut(row, watermark_us)
+            if torn:
+                more, batch, torn = self.operator.settle(at, batch, torn)
+                out += more
         for message in in_turn(Data(batch, torn)):
             out += self._take(source, message)
         return out

@@ -25,6 +25,7 @@ class Operator:
 
     ports = 1
     carries_behind = False  # it works row by row and can say where rows behind the watermark went
+    settles_again = False  # after a cut it may see that the rest need not be cut
     meets_itself = False  # the rows of this source go more than one way to some operator downstream
 
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:

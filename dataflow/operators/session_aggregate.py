@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from dataflow.aggregates import AggregatePlan
-from dataflow.batches import keep
+from dataflow.batches import Ints, keep
 from dataflow.behind import Behind
 from dataflow.errors import AppError, Place
 from dataflow.graph import Draft, Flow
@@ -30,12 +31,13 @@ from dataflow.state.columns import to_arrow
 from dataflow.state.keys import Keys
 from dataflow.state.sessions import Sessions
 from dataflow.state.snapshot import Stateful, Tables
-from dataflow.times import TimeColumn
+from dataflow.times import INT64_MAX, TimeColumn
 from dataflow.windows import SessionWindow
 
 
 class SessionAggregate(Stateful):
     ports = 2
+    settles_again = True
 
     def __init__(
         self,
@@ -74,9 +76,14 @@ class SessionAggregate(Stateful):
         times = self._time.of(batch)[behind.rows]
         closed_before = self._time.ceils_units(behind.watermarks_us - self._allowed_us)
         late = times + self._gap <= closed_before
-        # Such a row would join a session that was closed just before it came.
-        torn = ~late & (times < closed_before)
+        # Such a row would join a session that was closed just before it came, if any was.
+        torn = ~late & (times < closed_before) & (closed_before >= self._next_end(batch, behind.rows[late]))
         return set_aside(batch, behind, late=late, torn=torn, held_us=self._allowed_us)
+
+    def _next_end(self, batch: pa.RecordBatch, late: Ints) -> int:
+        """No session ends before, neither one that is open nor one that these rows may begin."""
+        times = np.delete(self._time.of(batch), late)
+        return min(self._sessions.next_end(), int(times.min(initial=INT64_MAX - self._gap)) + self._gap)
 
     def on_watermark(self, watermark_us: int) -> list[Output]:
         self._closed_before = max(self._closed_before, self._time.ceil_units(watermark_us - self._allowed_us))

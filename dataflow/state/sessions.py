@@ -19,6 +19,7 @@ from dataflow.state.columns import to_arrow, to_numpy
 from dataflow.state.keys import Keys
 from dataflow.state.slots import Slots, grown
 from dataflow.state.snapshot import key_columns, keyed_table
+from dataflow.times import INT64_MAX
 
 STACK_MAX = 1 << 62  # (group, time) pairs below this fit one int64
 
@@ -115,6 +116,10 @@ class Sessions:
         live = self._slots.living()
         done = live[self.last[live] + self._gap <= before]
         return done[np.lexsort((self.first[done], self.last[done]))]
+
+    def next_end(self) -> int:
+        """When the first of the open sessions will be over."""
+        return int(self.last[self._slots.living()].min(initial=INT64_MAX - self._gap)) + self._gap
 
     def release(self, sessions: Ints) -> None:
         keys = self.key_of[sessions]
