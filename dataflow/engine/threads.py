@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from dataflow.engine.executor import Routes, last_token
 from dataflow.engine.instance import Instance
 from dataflow.engine.merging import BATCH_ROWS_MAX, together
-from dataflow.messages import Data, Message
-from dataflow.operators.base import Operator, Output
+from dataflow.messages import Data, Message, Watermark
+from dataflow.operators.base import MAIN, Operator, Output
 from dataflow.plan import Plan, Stage
 
 INBOX_MESSAGES_MAX = 8  # one being worked on, a few to be put together; more would only add latency
@@ -27,9 +27,14 @@ class Stopped(Exception):  # noqa: N818 (not an error: another stage has failed)
 
 
 class Inbox:
-    """A bounded queue of (input, message) that merges neighbouring batches of one input when read."""
+    """A bounded queue of (input, message) that merges neighbouring batches of one input when read.
 
-    def __init__(self) -> None:
+    Where rows behind the watermark are marked (`marked` inputs), batches are put together over the watermarks between
+    them, as if the source had read them at once: otherwise every batch with event time would travel alone.
+    """
+
+    def __init__(self, marked: Collection[int] = ()) -> None:
+        self._marked = marked
         self._items: deque[Inbound] = deque()
         self._changed = threading.Condition()
         self._stopped = False
@@ -52,13 +57,20 @@ class Inbox:
             source, message = self._items.popleft()
             parts = [message] if isinstance(message, Data) else []
             rows = parts[0].batch.num_rows if parts else 0
+            watermark: Watermark | None = None
             while parts and self._items and self._items[0][0] == source:
                 following = self._items[0][1]
+                if isinstance(following, Watermark) and source in self._marked:
+                    watermark = following
+                    self._items.popleft()
+                    continue
                 if not isinstance(following, Data) or rows + following.batch.num_rows > BATCH_ROWS_MAX:
                     break
                 self._items.popleft()
                 parts.append(following)
                 rows += following.batch.num_rows
+            if watermark:
+                self._items.appendleft((source, watermark))
             self._changed.notify_all()
         return (source, together(parts)) if len(parts) > 1 else (source, message)
 
@@ -82,7 +94,12 @@ class ThreadedExecutor:
         self._plan = plan
         self._on_arrival = on_arrival
         self.instances = [Instance((make or Stage.make)(s), max(1, len(s.inputs)), s.ports) for s in plan.stages]
-        self._inboxes = {stage.id: Inbox() for stage in plan.stages if stage.inputs}
+        marked = self._marked_stages()
+        self._inboxes = {
+            stage.id: Inbox([at for at, edge in enumerate(stage.inputs) if edge.node in marked and edge.port == MAIN])
+            for stage in plan.stages
+            if stage.inputs
+        }
         self._failure: BaseException | None = None
         self._threads = [
             threading.Thread(target=self._work, args=(stage,), name=f"stage {plan.stages[stage].name}", daemon=True)
@@ -90,6 +107,16 @@ class ThreadedExecutor:
         ]
         for thread in self._threads:
             thread.start()
+
+    def _marked_stages(self) -> set[int]:
+        """Stages whose rows say themselves if they are behind the watermark: sources, and what works row by row."""
+        marked: set[int] = set()
+        for stage, instance in zip(self._plan.stages, self.instances, strict=True):
+            if not stage.inputs and not stage.meets_itself:
+                marked.add(stage.id)
+            elif len(stage.inputs) == 1 and stage.inputs[0].node in marked and stage.inputs[0].port == MAIN:
+                marked |= {stage.id} if instance.operator.carries_behind else set()
+        return marked
 
     @property
     def side_rows(self) -> dict[str, int]:
