@@ -12,31 +12,26 @@ def rows(*numbers):
     return Data(pa.record_batch({"n": pa.array(numbers, pa.int64())}))
 
 
-def emptied(inbox, count):
-    out = []
-    while len(out) < count:
-        source, message = inbox.get()
-        if isinstance(message, Data):
-            out += [(source, n) for n in message.batch.column("n").to_pylist()]
-        else:
-            out.append((source, message))
-    return out
+def taken(inbox):
+    """The next message, a batch as its numbers."""
+    source, message = inbox.get()
+    each = message.batch.column("n").to_pylist() if isinstance(message, Data) else [message]
+    return [(source, one) for one in each]
 
 
 def test_batches_wait_apart_and_leave_together_with_the_last_watermark_behind_them():
     inbox = Inbox(marked=[0])
     for message in (rows(1, 2), Watermark(2), rows(3), Watermark(3), Token(1), rows(4)):
         inbox.put((0, message))
-    assert inbox.get()[1].batch.column("n").to_pylist() == [1, 2, 3]
-    assert [inbox.get()[1] for _ in range(2)] == [Watermark(3), Token(1)]
-    assert inbox.get()[1].batch.column("n").to_pylist() == [4]
+    assert taken(inbox) == [(0, 1), (0, 2), (0, 3)]
+    assert taken(inbox) + taken(inbox) + taken(inbox) == [(0, Watermark(3)), (0, Token(1)), (0, 4)]
 
 
 def test_where_rows_are_not_marked_a_watermark_keeps_its_place():
     inbox = Inbox()
     for message in (rows(1), Watermark(1), rows(2)):
         inbox.put((0, message))
-    assert emptied(inbox, 3) == [(0, 1), (0, Watermark(1)), (0, 2)]
+    assert taken(inbox) + taken(inbox) + taken(inbox) == [(0, 1), (0, Watermark(1)), (0, 2)]
 
 
 moves = st.lists(
@@ -50,11 +45,9 @@ def test_rows_keep_their_order_and_their_epoch_and_no_watermark_runs_ahead(steps
     for number, (source, what) in enumerate(steps):
         inbox.put((source, {"rows": rows(number), "watermark": Watermark(number), "token": Token(number)}[what]))
     inbox.put((2, Token(-1)))
-    seen = []
-    while not seen or seen[-1] != (2, Token(-1)):
-        source, message = inbox.get()
-        each = message.batch.column("n").to_pylist() if isinstance(message, Data) else [message]
-        seen += [(source, one) for one in each]
+    seen = taken(inbox)
+    while seen[-1] != (2, Token(-1)):
+        seen += taken(inbox)
     for source in (0, 1):
         mine = [one for at, one in seen if at == source]
         firm = [it for it in mine if not isinstance(it, Watermark)]
