@@ -1,8 +1,9 @@
 """Python functions in processes of their own: real parallelism in order, and limits that hold.
 
-A batch is cut into as many slices as there are workers; each works on its own, and the results are put together
-again in order, so downstream sees what one process would have given. Workers are fresh interpreters that build the
-app again, from its file or from its bundle, and take the stage of the same number. Nothing is pickled.
+A batch is cut into a few pieces for each worker, dealt out in turn, and the results are put together again in order,
+so downstream sees what one process would have given. While a worker is busy with one piece, the next is on its way into
+its pipe and the reply to the last one is read: nobody waits for packing and unpacking. Workers are fresh interpreters
+that build the app again, from its file or from its bundle, and take the stage of the same number. Nothing is pickled.
 
 An app from a bundle runs *all* its stateless Python functions here, within its limits: a function that allocates
 without bound, loops for ever or sleeps for ever ends its worker, and the app fails with a sentence about it, while the
@@ -16,8 +17,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -34,7 +36,8 @@ from dataflow.plan import Stage
 if TYPE_CHECKING:
     from dataflow.bundles.sealing import Verified
 
-ROWS_PER_WORKER_MIN = 256  # below this a trip to another process costs more than it gains
+ROWS_PER_PIECE_MIN = 256  # below this a trip to another process costs more than it gains
+PIECES_PER_WORKER = 4  # one being worked on, one on its way; more of them even out rows of unequal cost
 START_WALL_S = 60  # to start an interpreter and build the app; a small device needs some seconds
 PYTHON_KINDS = frozenset({"map", "flat_map", "map_batches"})
 
@@ -55,6 +58,7 @@ class Workers(Operator):
         self._late: set[int] = set()  # pids that the watchdog ended
         self._is_ready = False
         self._failed = False
+        self._feeding: list[threading.Thread] = []
         environment = {**os.environ, **ENVIRONMENT} if self._limits else None
         self._processes = [
             # In a group of their own: Ctrl-C is for the one who feeds them, they end when their pipe does.
@@ -97,21 +101,29 @@ class Workers(Operator):
 
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
         self.wait_until_ready()
-        count = max(1, min(len(self._processes), batch.num_rows // ROWS_PER_WORKER_MIN))
+        workers = self._processes
+        count = max(1, min(len(workers) * PIECES_PER_WORKER, batch.num_rows // ROWS_PER_PIECE_MIN))
         edges = [batch.num_rows * at // count for at in range(count + 1)]
-        busy = self._processes[:count]
+        pieces = [batch.slice(start, end - start) for start, end in pairwise(edges)]
         with self._watched(self._limits.batch_wall_s if self._limits else None):
-            for process, start, end in zip(busy, edges, edges[1:], strict=False):
-                self._ask(process, batch.slice(start, end - start))
-            return [output for process in busy for output in self._reply(process)]
+            # Threads, because a worker may be writing a reply while we would be stuck writing to it.
+            self._feeding = [
+                threading.Thread(target=self._ask, args=(workers[at], pieces[at :: len(workers)]), daemon=True)
+                for at in range(min(count, len(workers)))
+            ]
+            for thread in self._feeding:
+                thread.start()
+            out = [output for at in range(count) for output in self._reply(workers[at % len(workers)])]
+            for thread in self._feeding:
+                thread.join()
+            return out
 
-    def _ask(self, process: Process, batch: pa.RecordBatch) -> None:
+    def _ask(self, process: Process, pieces: Sequence[pa.RecordBatch]) -> None:
         assert process.stdin is not None
-        try:
-            write_frame(process.stdin, 0, batch)
-            process.stdin.flush()
-        except BrokenPipeError:
-            raise self._death(process) from None
+        with suppress(BrokenPipeError):  # who waits for the replies will see that it is gone
+            for piece in pieces:
+                write_frame(process.stdin, 0, piece)
+                process.stdin.flush()
 
     def _reply(self, process: Process) -> list[Output]:
         out: list[Output] = []
@@ -169,6 +181,9 @@ class Workers(Operator):
         for process in self._processes:
             if self._failed:
                 process.kill()
+        for thread in self._feeding:
+            thread.join()
+        for process in self._processes:
             assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.close()

@@ -60,7 +60,7 @@ def test_a_wrong_word_is_a_sentence(tmp_path, typed, told):
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize(("module", "lines"), [("bench.growth", 9), ("bench.row_function", 3)])
+@pytest.mark.parametrize(("module", "lines"), [("bench.growth", 9), ("bench.row_function", 5)])
 def test_how_cost_grows_and_what_a_row_function_costs_are_told(tmp_path, module, lines):
     ended = bench(tmp_path, "--rows", "5000", "-o", "json", module=module)
     assert ended.returncode == 0, ended.stderr
