@@ -140,6 +140,38 @@ def test_map_in_worker_processes_keeps_order_and_sets_bad_rows_aside(tmp_path):
     assert summary.dead_letters == 1 and bad.rows[0]["reason"] == "ValueError: seven"
 
 
+WIDE = """
+import os
+from dataflow import App
+app = App("wide")
+last = app.param("last", -1)
+
+def work(row):
+    if row["x"] == last:
+        os._exit(3)
+    return {"x": row["x"], "text": row["text"] * 2}
+
+app.source("in", schema={"x": "int64", "text": "string"}).map(work, parallelism=2).sink("out")
+"""
+
+
+def test_pieces_and_replies_wider_than_a_pipe_pass_each_other(tmp_path):
+    (tmp_path / "wide.py").write_text(WIDE)
+    app, out = load_app(tmp_path / "wide.py"), Memory()
+    batch = pa.record_batch({"x": pa.array(range(20_000), pa.int64()), "text": pa.array(["ab" * 50] * 20_000)})
+    run(app, {"in": Generator([batch])}, {"out": out})
+    assert [row["x"] for row in out.rows] == list(range(20_000))
+    assert {row["text"] for row in out.rows} == {"ab" * 100}
+
+
+def test_a_worker_that_dies_among_wide_pieces_is_a_sentence_and_nothing_hangs(tmp_path):
+    (tmp_path / "wide.py").write_text(WIDE)
+    batch = pa.record_batch({"x": pa.array(range(20_000), pa.int64()), "text": pa.array(["ab" * 50] * 20_000)})
+    app = load_app(tmp_path / "wide.py")
+    with pytest.raises(AppError, match="ended its worker process with exit code 3"):
+        run(app, {"in": Generator([batch])}, {"out": Memory()}, params={"last": "3000"})
+
+
 def test_rows_that_do_not_fit_and_connectors_that_fail_are_sentences():
     app = App("t")
     app.source("in", schema={"x": "int64"}).sink("out")
