@@ -16,7 +16,7 @@ from dataflow.app import App
 from dataflow.connectors.protocol import Letters, SinkConnector, SourceConnector
 from dataflow.connectors.reading import message_of
 from dataflow.connectors.specs import parse_sink, parse_source
-from dataflow.dead_letters import dead_letters
+from dataflow.dead_letters import Letter, dead_letters
 from dataflow.engine.executor import Executor
 from dataflow.engine.threads import ThreadedExecutor
 from dataflow.engine.workers import with_workers
@@ -40,6 +40,8 @@ class Summary:
     late: int
     dead_letters: int
     seconds: float
+    first_letters: tuple[Letter, ...] = ()
+    """Some of the dead letters, wherever they were found."""
 
     @property
     def rows_per_second(self) -> float:
@@ -124,6 +126,7 @@ class _Run:
         self._begin = time.monotonic()
         self._last_progress = self._begin
         self._side_rows: dict[str, int] = {}
+        self._first_letters: list[Letter] = []
         self._halt = threading.Event()
         self._putting: dict[str, bool] = dict.fromkeys(readers, False)  # who has something to give and must wait
 
@@ -143,7 +146,7 @@ class _Run:
             executor = (
                 ThreadedExecutor(self._plan, self._arrive, make=make) if threads else Executor(self._plan, make=make)
             )
-            self._side_rows = executor.side_rows
+            self._side_rows, self._first_letters = executor.side_rows, executor.first_letters
             reading = [
                 threading.Thread(target=self._read, args=(name,), name=f"source {name}", daemon=True)
                 for name in self._readers
@@ -243,4 +246,5 @@ class _Run:
             self._side_rows.get("late", 0),
             self._side_rows.get("dead_letters", 0),
             time.monotonic() - self._begin,
+            tuple(self._first_letters),
         )

@@ -196,14 +196,17 @@ def stats(outcome: Outcome) -> dict[str, Any]:
 
 
 def letters_told(app: App, outcome: Outcome) -> list[str]:
-    """The first rows that could not be read, and how to keep all of them; nothing if the app keeps them itself."""
+    """The first rows that could not be read or worked on, and how to keep all; nothing if the app keeps them itself."""
     if _keeps_dead_letters(app):
         return []
-    letters = [letter for source in outcome.sources.values() for letter in source.first_letters]
-    lines = [f"dead letter {file}:{line}: {' '.join(reason.split())}" for _, file, line, reason, _ in letters]
+    letters = outcome.summary.first_letters
+    lines = [
+        f"dead letter {f'{file}:{line}' if file else origin}: {' '.join(reason.split())}"
+        for origin, file, line, reason, _ in letters
+    ]
     more = outcome.summary.dead_letters - len(letters)
     if more > 0:
-        lines.append(f"and {more:,} more" if letters else _many(more, "row") + " could not be worked on")
+        lines.append(f"and {more:,} more")
     if lines:
         lines.append('Keep them all, with their reasons: end .dead_letters() of the stream in a .sink("bad").')
     return lines

@@ -14,9 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dataflow.connectors.protocol import Letters, SinkConnector, SourceConnector
-from dataflow.dead_letters import Letter
 
-LETTERS_SHOWN_MAX = 3
 SAMPLE_BYTES = 1 << 18
 
 
@@ -28,7 +26,6 @@ class WatchedSource:
         self.rows_expected = rows_expected
         self.rows = 0
         self.dead_letters = 0
-        self.first_letters: list[Letter] = []
 
     def bind(self, name: str, event_time: str | None) -> None:
         if hasattr(self._source, "bind"):
@@ -38,7 +35,6 @@ class WatchedSource:
         for each in self._source.read(schema):
             if isinstance(each, Letters):
                 self.dead_letters += len(each.letters)
-                self.first_letters += each.letters[: LETTERS_SHOWN_MAX - len(self.first_letters)]
             elif isinstance(each, pa.RecordBatch):
                 self.rows += each.num_rows
             yield each

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dataflow.batches import to_rows
+from dataflow.dead_letters import Letter
 from dataflow.engine.instance import Instance
 from dataflow.messages import Data, Message, Token
 from dataflow.operators.base import Operator, Output
 from dataflow.plan import Plan, Stage
 
 Arrival = tuple[str, Message]
+LETTERS_KEPT_MAX = 3  # enough to tell a person what is wrong; all of them are a stream
 
 
 class Routes:
@@ -25,11 +28,16 @@ class Routes:
             self._sinks.setdefault((edge.node, edge.port), []).append(name)
         self._names = [stage.nodes[-1].draft.ports for stage in plan.stages]
         self.side_rows = {"late": 0, "dead_letters": 0}
+        self.first_letters: list[Letter] = []
 
     def of(self, stage: int, port: int, message: Message) -> tuple[Sequence[str], Sequence[tuple[int, int]]]:
         """The sinks and the (stage, input) readers of a port."""
         if port and isinstance(message, Data) and self._names[stage][port] in self.side_rows:
-            self.side_rows[self._names[stage][port]] += message.batch.num_rows
+            name = self._names[stage][port]
+            self.side_rows[name] += message.batch.num_rows
+            if name == "dead_letters" and len(self.first_letters) < LETTERS_KEPT_MAX:
+                first = message.batch.slice(0, LETTERS_KEPT_MAX - len(self.first_letters))
+                self.first_letters += [tuple(row.values()) for row in to_rows(first)]
         return self._sinks.get((stage, port), ()), self._readers.get((stage, port), ())
 
 
@@ -57,6 +65,10 @@ class Executor:
     @property
     def side_rows(self) -> dict[str, int]:
         return self._routes.side_rows
+
+    @property
+    def first_letters(self) -> list[Letter]:
+        return self._routes.first_letters
 
     def feed(self, source: str, message: Message) -> list[Arrival]:
         arrivals: list[Arrival] = []

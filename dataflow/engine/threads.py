@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection
 
+from dataflow.dead_letters import Letter
 from dataflow.engine.executor import Routes, last_token
 from dataflow.engine.instance import Instance
 from dataflow.engine.merging import BATCH_ROWS_MAX, together
@@ -121,6 +122,10 @@ class ThreadedExecutor:
     @property
     def side_rows(self) -> dict[str, int]:
         return self._routes.side_rows
+
+    @property
+    def first_letters(self) -> list[Letter]:
+        return self._routes.first_letters
 
     def feed(self, source: str, message: Message) -> None:
         """Sources do little, so they run on the feeding thread."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dataflow.batches import Row, from_rows, to_rows
+from dataflow.behind import Behind
 from dataflow.dead_letters import DEAD_LETTER_SCHEMA, Letter, dead_letters
 from dataflow.errors import AppError, OutOfMemoryError, Place
 from dataflow.graph import Draft, Flow
@@ -25,6 +27,7 @@ Expand = Callable[[Row], Iterable[Row]]
 
 class RowFunction(Operator):
     ports = 2
+    carries_behind = True
 
     def __init__(self, name: str, expand: Expand, schema: pa.Schema) -> None:
         self._name = name
@@ -32,21 +35,47 @@ class RowFunction(Operator):
         self._schema = schema
 
     def on_batch(self, source: int, batch: pa.RecordBatch) -> list[Output]:
+        return self._work(batch, None)
+
+    def carry(self, source: int, batch: pa.RecordBatch, behind: Behind) -> list[Output]:
+        return self._work(batch, behind)
+
+    def _work(self, batch: pa.RecordBatch, behind: Behind | None) -> list[Output]:
         try:
-            return self._work(batch)
+            given = to_rows(batch)
+            rows, letters, left = self._call_behind(given, behind) if behind else (*self._call(given), None)
+            return self._outputs(rows, letters, left)
         except MemoryError as error:
             raise OutOfMemoryError(self._name) from error
 
-    def _work(self, batch: pa.RecordBatch) -> list[Output]:
-        rows, letters = self._call(to_rows(batch))
+    def _call_behind(self, rows: list[Row], behind: Behind) -> tuple[list[Row], list[Letter], Behind | None]:
+        """Also where the rows that were made of rows behind the watermark are."""
+        made: list[Row] = []
+        letters: list[Letter] = []
+        marks: list[tuple[int, int]] = []
+        done = 0
+        for at, watermark_us in zip(behind.rows.tolist(), behind.watermarks_us.tolist(), strict=True):
+            for part, is_behind in ((rows[done:at], False), (rows[at : at + 1], True)):
+                more, bad = self._call(part)
+                marks += [(len(made) + n, watermark_us) for n in range(len(more))] if is_behind else []
+                made += more
+                letters += bad
+            done = at + 1
+        more, bad = self._call(rows[done:])
+        positions = np.array(marks, np.int64).reshape(-1, 2)
+        left = Behind(positions[:, 0], positions[:, 1]) if marks else None
+        return made + more, letters + bad, left
+
+    def _outputs(self, rows: list[Row], letters: list[Letter], behind: Behind | None) -> list[Output]:
         try:
             made = from_rows(rows, self._schema)
         except MemoryError:  # Arrow's own is an ArrowException too
             raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
-            made, misfits = self._convert(rows)
+            made, misfits, fits = self._convert(rows)
             letters += misfits
-        out: list[Output] = [(MAIN, Data(made))] if made.num_rows else []
+            behind = behind.after_filter(np.array(fits, np.bool_)) if behind else None
+        out: list[Output] = [(MAIN, Data(made, behind))] if made.num_rows else []
         if letters:
             out.append((SIDE, Data(dead_letters(letters))))
         return out
@@ -63,18 +92,20 @@ class RowFunction(Operator):
                 letters.append((self._name, "", 0, f"{type(error).__name__}: {error}", str(row)))
         return made, letters
 
-    def _convert(self, rows: list[Row]) -> tuple[pa.RecordBatch, list[Letter]]:
-        good: list[Row] = []
+    def _convert(self, rows: list[Row]) -> tuple[pa.RecordBatch, list[Letter], list[bool]]:
+        fits: list[bool] = []
         letters: list[Letter] = []
         for row in rows:
             try:
                 from_rows([row], self._schema)
-                good.append(row)
+                fits.append(True)
             except MemoryError:
                 raise
             except Exception as error:
+                fits.append(False)
                 letters.append((self._name, "", 0, f"{type(error).__name__}: {error}", str(row)))
-        return from_rows(good, self._schema), letters
+        good = [row for row, fit in zip(rows, fits, strict=True) if fit]
+        return from_rows(good, self._schema), letters, fits
 
 
 def row_draft(

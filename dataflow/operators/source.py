@@ -1,5 +1,14 @@
 """Where rows enter: event time is read and watermarks are made.
 
+    >>> from dataflow import App
+    >>> from dataflow.testing import run_rows
+    >>> app = App("doc")
+    >>> rows = app.source("in", schema={"x": "int64", "at": "timestamp[s]"}, event_time="at", lateness="2s")
+    >>> rows.select("x").sink("out")
+    >>> rows.dead_letters().select("reason").sink("bad")
+    >>> run_rows(app, {"in": [{"x": 1, "at": 0}, {"x": 2, "at": None}]})
+    {'out': [{'x': 1}], 'bad': [{'reason': 'event time "at" is null'}]}
+
 The watermark follows the highest time seen by `lateness`. A row that is behind it is marked with the watermark
 of the rows before it (see behind.py), so that it does not matter how the rows were cut into batches.
 A row without an event time cannot be placed and becomes a dead letter.

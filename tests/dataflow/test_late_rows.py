@@ -69,6 +69,21 @@ def mapped(app):
         made.late().sink(f"late {name}")
 
 
+def multiplied(app):
+    """A function that fails on some rows, drops and doubles others, and makes some that do not fit."""
+
+    def some(row):
+        if row["x"] == 5:
+            raise ValueError("five")
+        return [{**row, "x": "seven" if row["x"] == 7 else row["x"]}] * (row["x"] % 4)
+
+    rows = source(app).flat_map(some)
+    made = rows.key_by("k").window(tumbling("10s")).aggregate(n=count())
+    made.sink("out")
+    made.late().sink("late")
+    rows.dead_letters().sink("bad")
+
+
 def batched(app):
     """A function that drops rows and doubles others, so that no row can be found by its position."""
 
@@ -111,6 +126,7 @@ APPS = {
     "distinct": firsts,
     "process": processed,
     "map and split": mapped,
+    "flat_map": multiplied,
     "union": diamond,
     "enrich": known,
 }

@@ -275,7 +275,7 @@ WRONG: dict[str, tuple[dict[str, Any], Sequence[str], int, list[str]]] = {
     "a row function that fails": (
         {"picky.py": PICKY, "in.jsonl": '{"x": 1}\n{"x": 0}\n'},
         ["launch", "--local", "picky.py", "--source", "in=file:in.jsonl", "--strict"], 1,
-        ["1 row could not be worked on", ".dead_letters()", "There were dead letters, 1"],
+        ["dead letter map <lambda>: ZeroDivisionError", ".dead_letters()", "There were dead letters, 1"],
     ),
 }  # fmt: skip
 
