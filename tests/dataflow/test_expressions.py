@@ -53,9 +53,17 @@ def test_our_kernels_give_what_narwhals_gives(data, expr):
     batch = pa.RecordBatch.from_pylist(data, schema=SCHEMA)
     kernel = _kernel(expr, SCHEMA)
     assert kernel is not None
-    frame = nw.from_native(pa.Table.from_batches([batch])).lazy().select(x=expr).collect().to_native()
-    assert kernel(batch).type == frame.column("x").type
-    assert repr(kernel(batch).to_pylist()) == repr(frame.column("x").to_pylist())
+    frame = nw.from_native(pa.Table.from_batches([batch])).lazy().select(x=expr)
+    assert told(lambda: kernel(batch)) == told(lambda: frame.collect().to_native().column("x"))
+
+
+def told(evaluate):
+    """Type and values, or that Arrow refuses: an integer that no float can hold is refused by both."""
+    try:
+        found = evaluate()
+    except pa.ArrowInvalid:
+        return "refused"
+    return found.type, repr(found.to_pylist())
 
 
 def test_what_an_expression_names_and_whether_it_is_elementwise():
