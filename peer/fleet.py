@@ -90,8 +90,15 @@ class Fleet:
         fleet.await_ring()
     """
 
-    def __init__(self, folder: Path, *, on_wait: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        on_wait: Callable[[], None] = lambda: None,
+        program: Sequence[str] = (sys.executable, "-m", "peer"),
+    ) -> None:
         self.folder = folder
+        self._program = program
         self.members: list[Member] = []
         self._on_wait = on_wait
         self._registrar = Registrar.create(folder, "fleet", time.time(), days=2)
@@ -128,7 +135,7 @@ class Fleet:
         if not (data / "cert.pem").exists():
             self.enroll(name, virtual=virtual)
         joins = [word for other in join for word in ("--join", other.address)]
-        command = [sys.executable, "-m", "peer", "run", "--data", str(data), "--zone", zone, "--log", "json"]
+        command = [*self._program, "run", "--data", str(data), "--zone", zone, "--log", "json"]
         member = Member(name, zone, data, [*command, *joins, *flags])
         self.members.append(member)
         return member

@@ -14,6 +14,7 @@ mqtt://broker/alerts      http://host/hook (posts)     https://host/hook
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,9 +33,15 @@ SINK_HELP = (
     "console, file:PATH.csv|.jsonl|.parquet, null, mqtt://HOST[:PORT]/TOPIC[?format=jsonl|csv], http[s]://HOST[:PORT]/PATH"
 )
 
+MORE_SOURCES: dict[str, Callable[[str, dict[str, str]], SourceConnector]] = {}
+"""Kinds that a program adds before it runs a peer: (what follows the colon, the options) gives the connector."""
+MORE_SINKS: dict[str, Callable[[str, dict[str, str]], SinkConnector]] = {}
+
 
 def parse_source(spec: str) -> SourceConnector:
     kind, rest, options = _parse(spec)
+    if kind in MORE_SOURCES:
+        return MORE_SOURCES[kind](rest, options)
     if kind in ("mqtt", "mqtts", "http", "https"):
         return _remote_source(spec, kind, options)
     wanted = options.pop("format", None)
@@ -56,6 +63,8 @@ def parse_source(spec: str) -> SourceConnector:
 
 def parse_sink(spec: str, *, prefix: str = "") -> SinkConnector:
     kind, rest, options = _parse(spec)
+    if kind in MORE_SINKS:
+        return MORE_SINKS[kind](rest, options)
     if kind in ("mqtt", "mqtts", "http", "https"):
         return _remote_sink(spec, kind, options)
     if kind == "console":
