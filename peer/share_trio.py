@@ -1,6 +1,6 @@
 """Run one peer's share of an app: the machine decides, this carries out.
 
-    frames come in        -> share.feed            steps             -> threads, one for each core
+    frames come in        -> share.feed            steps             -> threads, one for each core; light ones here
     connectors read       -> share.feed_source     frames go out     -> one writer for each peer, in order
     sinks take rows       -> share.taken           failures          -> whoever hosts us
 
@@ -15,9 +15,11 @@ Rejected: threads that call back into the share under a lock (the event loop wou
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
@@ -38,6 +40,8 @@ IDLE_AFTER_S: Final = 1.0
 """A source that brings nothing for so long is not waited for by others' watermarks."""
 LINGER_S_MAX: Final = 10.0
 """How long we stay after our own end for readers that have not acknowledged it. A reader that is gone never will."""
+READ_AHEAD: Final = 2
+"""Messages that a connector's thread hands over before the share wants them: one on its way, one being made."""
 RETRY_S: Final = 0.5
 """Pause before a peer that could not be reached is tried again."""
 
@@ -52,12 +56,19 @@ class Taking(Protocol):
 
 @dataclass(slots=True)
 class _Reading:
-    """One connector at work."""
+    """One connector at work. Its thread hands over `READ_AHEAD` messages, then waits for `room`."""
 
     name: str
     copy: int
     heard_at: float
+    room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(READ_AHEAD))
+    read: deque[Message | Letters] = field(default_factory=deque)
     is_over: bool = False
+
+    def let_go(self) -> None:
+        """Nothing more is heard of the thread; one that waits for room may end."""
+        self.is_over = True
+        self.room.release()
 
 
 class ShareRunner:
@@ -83,7 +94,7 @@ class ShareRunner:
         self._outboxes: dict[PeerId, deque[SendFrame]] = {}
         self._arrivals: dict[str, deque[Message]] = {name: deque() for name in sinks}
         self._news = trio.Event()
-        self._ready: dict[tuple[str, int], trio.Event] = {}
+        self._readings: dict[tuple[str, int], _Reading] = {}
         self._nursery: trio.Nursery | None = None
         self._has_begun = trio.Event()
         self._draining = trio.Event()
@@ -91,7 +102,7 @@ class ShareRunner:
         self._carry_out: dict[type, Callable[[Any], None]] = {
             SendFrame: self._queue_frame,
             Arrived: self._queue_arrival,
-            Ready: lambda it: self._ready_event(it.source, it.copy).set(),
+            Ready: self._on_ready,
             Refused: self._on_refused,
             Failed: lambda it: self._fail(it.sentence),
             ReadRegister: lambda it: None,  # there is no register yet: a later generation is launched anew
@@ -138,6 +149,11 @@ class ShareRunner:
             task = self.share.begin()
             if task is None:
                 await self._news.wait()
+                continue
+            if task.is_light:
+                task.run()
+                self._carry(self.share.finish(task))
+                await trio.lowlevel.checkpoint()
                 continue
             await self._limiter.acquire_on_behalf_of(task)
             self._nursery.start_soon(self._work, task)
@@ -232,45 +248,48 @@ class ShareRunner:
     async def _read(self, name: str, copy: int) -> None:
         """One connector, from the first row to its end, its failure, or a drain."""
         await self._has_begun.wait()
-        reading = _Reading(name, copy, heard_at=trio.current_time())
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._mark_idle, reading)
-            try:
-                await self._read_until_drained(reading)
-            except Exception as error:
-                self._fail(f'source "{name}" failed: {error}')
-                return
-            nursery.cancel_scope.cancel()
-        reading.is_over = True
-        await self._feed_when_wanted(name, copy, End())
-
-    async def _read_until_drained(self, reading: _Reading) -> None:
-        """A connector may block for ever in its read: who drains does not wait for it."""
-        async with trio.open_nursery() as nursery:
-
-            async def obey_drain() -> None:
-                await self._draining.wait()
+        reading = self._readings[name, copy] = _Reading(name, copy, heard_at=trio.current_time())
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._mark_idle, reading)
+                nursery.start_soon(self._obey_drain, nursery.cancel_scope)
+                await self._read_to_end(reading)
                 nursery.cancel_scope.cancel()
+        finally:
+            reading.let_go()
+        if self.failure is None:
+            reading.read.append(End())
+            self._feed_wanted(reading)
 
-            nursery.start_soon(obey_drain)
-            await trio.to_thread.run_sync(self._read_all, reading, abandon_on_cancel=True, limiter=_UNLIMITED)
-            nursery.cancel_scope.cancel()
+    async def _obey_drain(self, reading: trio.CancelScope) -> None:
+        """A connector may block for ever in its read: who drains does not wait for it."""
+        await self._draining.wait()
+        reading.cancel()
 
-    def _read_all(self, reading: _Reading) -> None:
+    async def _read_to_end(self, reading: _Reading) -> None:
+        take = partial(trio.lowlevel.current_trio_token().run_sync_soon, self._take_read, reading)
+        try:
+            # What the thread handed over comes before its end: both take the same way into trio.
+            await trio.to_thread.run_sync(self._read_all, reading, take, abandon_on_cancel=True, limiter=_UNLIMITED)
+        except Exception as error:
+            self._fail(f'source "{reading.name}" failed: {error}')
+
+    def _read_all(self, reading: _Reading, take: Callable[[Message | Letters], None]) -> None:
         """On a thread of its own, which may outlive the share: nothing that it says then is heard."""
-        name, copy = reading.name, reading.copy
+        name = reading.name
         schema = self.share.plan.stages[self.share.plan.sources[name]].nodes[0].draft.outputs[0].schema
-
-        async def feed(message: Message | Letters) -> None:
-            reading.heard_at = trio.current_time()
-            if not reading.is_over:
-                await self._feed_when_wanted(name, copy, message)
-
-        for each in self._sources[name, copy].read(schema):
+        for each in self._sources[name, reading.copy].read(schema):
             message = each if isinstance(each, Letters) else message_of(name, schema, each)
+            reading.room.acquire()
             if reading.is_over:
                 return
-            trio.from_thread.run(feed, message)
+            take(message)
+
+    def _take_read(self, reading: _Reading, message: Message | Letters) -> None:
+        if not reading.is_over:
+            reading.heard_at = trio.current_time()
+            reading.read.append(message)
+            self._feed_wanted(reading)
 
     async def _mark_idle(self, reading: _Reading) -> None:
         while True:
@@ -278,22 +297,25 @@ class ShareRunner:
             await trio.sleep_until(due)
             if reading.heard_at + IDLE_AFTER_S == due:
                 reading.heard_at = trio.current_time()
-                await self._feed_when_wanted(reading.name, reading.copy, Idle())
+                if not reading.read and self.share.wants(reading.name, reading.copy):
+                    self._feed(reading, Idle())
 
-    async def _feed_when_wanted(self, name: str, copy: int, message: Message | Letters) -> None:
-        while not self.share.wants(name, copy):
-            if self.share.failed:
-                await trio.sleep_forever()
-            self._ready[name, copy] = trio.Event()
-            await self._ready[name, copy].wait()
+    def _on_ready(self, effect: Ready) -> None:
+        reading = self._readings.get((effect.source, effect.copy))
+        if reading is not None:
+            self._feed_wanted(reading)
+
+    def _feed_wanted(self, reading: _Reading) -> None:
+        while reading.read and self.share.wants(reading.name, reading.copy):
+            self._feed(reading, reading.read.popleft())
+            reading.room.release()
+
+    def _feed(self, reading: _Reading, message: Message | Letters) -> None:
         if isinstance(message, Letters):
-            self.share.feed_side(name, SIDE, Data(dead_letters(message.letters)), copy)
+            self.share.feed_side(reading.name, SIDE, Data(dead_letters(message.letters)), reading.copy)
         else:
-            self.share.feed_source(name, message, copy)
+            self.share.feed_source(reading.name, message, reading.copy)
         self._news.set()
-
-    def _ready_event(self, name: str, copy: int) -> trio.Event:
-        return self._ready.setdefault((name, copy), trio.Event())
 
 
 _UNLIMITED = trio.CapacityLimiter(10_000)  # steps have a limiter of their own; a connector's thread mostly waits

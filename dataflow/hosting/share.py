@@ -47,6 +47,10 @@ from overlay.wire import WireError
 SOURCE_MESSAGES_MAX = 4  # one being worked on, the next ones being parsed meanwhile
 SINK_MESSAGES_MAX = 4  # handed to a sink and not dealt with: enough to keep a writer busy
 SIDE_PORTS = ("late", "dead_letters")
+LIGHT_ROWS_MAX = 1024
+"""A step of so few rows costs less than handing it to another thread and back."""
+LIGHT_KINDS = frozenset({"source", "filter", "select", "with_columns", "rename", "drop"})
+"""Operators whose cost is that of their rows: without state, which may grow, and without a user's function."""
 
 
 @dataclass(slots=True)
@@ -57,6 +61,7 @@ class _Hosted:
     instance: Instance
     spreading: Spreading
     name: str
+    is_light: bool
     channels: list[Channel] = field(default_factory=list)
     edges: list[int | None] = field(default_factory=list)  # of each channel; None for what a connector brings
     is_busy: bool = False
@@ -183,11 +188,13 @@ class Share:
             it.passed_by += 1
         hosted, at = self._hosted[chosen.instance], readable[chosen.instance]
         hosted.passed_by, hosted.is_busy = 0, True
+        items = hosted.channels[at].take()
         return Task(
             hosted.id,
             hosted.instance,
             at,
-            hosted.channels[at].take(),
+            items,
+            hosted.is_light and sum(item.rows for item in items) <= LIGHT_ROWS_MAX,
             hosted.spreading,
             self._remote,
             self._window.bytes // 2,
@@ -265,7 +272,7 @@ class Share:
         inputs = [edge.input for _, edge in reads]
         spreading = Spreading(self.plan, id_, self._edges)
         if id_.is_sink:
-            hosted = _Hosted(id_, Instance(Passing(), inputs, 1), spreading, sink_name(self.plan, id_))
+            hosted = _Hosted(id_, Instance(Passing(), inputs, 1), spreading, sink_name(self.plan, id_), True)
         else:
             stage = self.plan.stages[id_.stage]
             if not stage.inputs:
@@ -273,7 +280,8 @@ class Share:
                 # Copies of a source have watermarks of their own: rows may not run ahead of the others'.
                 if len(self.assignment.copies(id_.stage)) > 1:
                     stage = replace(stage, meets_itself=True)
-            hosted = _Hosted(id_, Instance(self._make(stage), inputs, stage.ports), spreading, stage.name)
+            is_light = all(node.kind in LIGHT_KINDS for node in stage.nodes)
+            hosted = _Hosted(id_, Instance(self._make(stage), inputs, stage.ports), spreading, stage.name, is_light)
         hosted.channels = [Channel() for _ in inputs]
         hosted.edges = [number for number, _ in reads] or [None] * len(inputs)
         return hosted

@@ -4,6 +4,8 @@ A task is picked and finished by the share, quickly; `run` does all that costs t
 splitting by key, encoding) and touches nothing but its own instance. So a share can be stepped by several threads:
 `begin` and `finish` under a lock, `run` outside it, one task at a time for an instance.
 
+A *light* task is over so soon that it need not leave the thread that picked it.
+
 Whatever goes wrong in `run` is kept in `error`: the share says it in a sentence.
 """
 
@@ -40,6 +42,7 @@ class Task:
         instance: Instance,
         channel: int,
         items: list[Item],
+        is_light: bool,
         spreading: Spreading,
         remote: Collection[int],
         piece_bytes_max: int,
@@ -48,6 +51,7 @@ class Task:
         self.id = id_
         self.channel = channel
         self.items = items
+        self.is_light = is_light
         self.outputs: list[Output] = []
         self.snapshots: list[tuple[int, Any]] = []
         self.deliveries: list[Delivery] = []
