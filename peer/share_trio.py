@@ -19,7 +19,6 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
@@ -267,7 +266,11 @@ class ShareRunner:
         reading.cancel()
 
     async def _read_to_end(self, reading: _Reading) -> None:
-        take = partial(trio.lowlevel.current_trio_token().run_sync_soon, self._take_read, reading)
+        token = trio.lowlevel.current_trio_token()
+
+        def take(message: Message | Letters) -> None:
+            token.run_sync_soon(self._take_read, reading, message)
+
         try:
             # What the thread handed over comes before its end: both take the same way into trio.
             await trio.to_thread.run_sync(self._read_all, reading, take, abandon_on_cancel=True, limiter=_UNLIMITED)
