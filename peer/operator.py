@@ -13,7 +13,6 @@ from overlay.certificates import Credential, CredentialError, Issued, load_certi
 from overlay.signing import Signer
 from peer import places
 from peer.complaint import Complaint
-from peer.identity import insecure_authority
 
 WAY_OUT = "Name an operator's folder with --as: the one that `peer enroll NAME --role operator` wrote."
 
@@ -33,6 +32,8 @@ def load_operator(folder: Path) -> tuple[Signer, Credential]:
 
 
 def insecure_operator() -> tuple[Signer, Credential]:
+    from peer.identity import insecure_authority  # with it comes all of trio, which a signed launch has no use for
+
     now = time.time()
     authority = insecure_authority()
     issued: Issued = authority.issue("anybody", "operator", now, days=1)
