@@ -42,7 +42,11 @@ class Rows:
         batches = table.to_batches(max_chunksize=BATCH_ROWS)
         how = ask_gate(self._port, who="source", what="ready")
         rate = how.get("rows_per_s")
-        yield from batches if rate is None else self._paced(table, rate, how["tick_ms"], how["seconds"])
+        if rate is not None:
+            yield from self._paced(table, rate, how["tick_ms"], how["seconds"])
+            return
+        for _ in range(how.get("repeat", 1)):
+            yield from batches
 
     def _paced(self, table: pa.Table, rate: int, tick_ms: int, seconds: float) -> Iterator[pa.RecordBatch]:
         rows = max(1, rate * tick_ms // 1000)
