@@ -20,7 +20,7 @@ handshake, and it dies at another moment than the first).
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from struct import Struct
 from typing import Final
@@ -44,6 +44,10 @@ FLAG_CUT: Final = 1
 FLAG_CRC: Final = 2
 """The header carries the body's crc32. Relays do not check it; the last reader does."""
 
+HOPS_MAX: Final = 15
+"""A DATA frame may be handed on so often; how often it still may is in the upper half of its flags."""
+_HOPS_SHIFT: Final = 4
+
 _HEADER = Struct(">BBBBIII")
 assert _HEADER.size == HEADER_BYTES
 
@@ -57,7 +61,11 @@ class FrameKind(IntEnum):
     PIECE = 3
 
 
-_FLAGS_ALLOWED: Final = {FrameKind.CONTROL: 0, FrameKind.DATA: FLAG_CUT | FLAG_CRC, FrameKind.PIECE: 0}
+_FLAGS_ALLOWED: Final = {
+    FrameKind.CONTROL: 0,
+    FrameKind.DATA: FLAG_CUT | FLAG_CRC | HOPS_MAX << _HOPS_SHIFT,
+    FrameKind.PIECE: 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,11 @@ class Header:
     control_bytes: int
     body_bytes: int
     body_crc: int = 0
+
+    @property
+    def hops_left(self) -> int:
+        """How often the frame may still be handed on; 0 for one that goes straight to its reader."""
+        return self.flags >> _HOPS_SHIFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +149,9 @@ def control_frame(to: PeerId, sender: PeerId, content: bytes) -> bytes:
     return b"".join((pack_header(Header(FrameKind.CONTROL, 0, size, 0)), to_bytes(to), to_bytes(sender), content))
 
 
-def data_frame(to: PeerId, sender: PeerId, content: bytes, body: Sequence[Buffer]) -> Iterator[list[Buffer]]:
+def data_frame(
+    to: PeerId, sender: PeerId, content: bytes, body: Sequence[Buffer], *, hops_left: int = 0
+) -> Iterator[list[Buffer]]:
     """The buffers of a DATA frame, in portions between which a CONTROL frame may be sent."""
     views = [view for view in (memoryview(each).cast("B") for each in body) if len(view)]
     body_bytes = sum(map(len, views))
@@ -144,15 +159,18 @@ def data_frame(to: PeerId, sender: PeerId, content: bytes, body: Sequence[Buffer
         limits = f"at most {CONTROL_BYTES_MAX} + {BODY_BYTES_MAX}"
         raise WireError("oversize", f"{len(content)} + {body_bytes} bytes, {limits}")
     is_cut = body_bytes > PIECE_BYTES
-    flags = FLAG_CRC | (FLAG_CUT if is_cut else 0)
+    assert 0 <= hops_left <= HOPS_MAX
+    flags = FLAG_CRC | (FLAG_CUT if is_cut else 0) | hops_left << _HOPS_SHIFT
     header = Header(FrameKind.DATA, flags, ENVELOPE_BYTES + len(content), body_bytes, crc_of(views))
     start = b"".join((pack_header(header), to_bytes(to), to_bytes(sender), content))
     return _portions(start, views, is_cut)
 
 
 def relayed_frame(frame: Frame) -> Iterator[list[Buffer]]:
-    """The same frame again, for the next hop: neither opened nor summed."""
-    return _portions(pack_header(frame.header) + frame.control, [frame.body], bool(frame.header.flags & FLAG_CUT))
+    """The same frame for the next hop, with one hop less to go: neither opened nor summed."""
+    assert frame.header.hops_left, "a frame that may not be handed on"
+    header = replace(frame.header, flags=frame.header.flags - (1 << _HOPS_SHIFT))
+    return _portions(pack_header(header) + frame.control, [frame.body], bool(header.flags & FLAG_CUT))
 
 
 def _portions(start: bytes, views: list[memoryview], is_cut: bool) -> Iterator[list[Buffer]]:
