@@ -395,7 +395,7 @@ class AppHost:
                     {
                         "instance": str(it),
                         "name": name,
-                        "rows_in": share.rows_in[it],
+                        "rows_in": share.tally.rows_in[it],
                         "queued_rows": rows,
                         "queued_bytes": size,
                     }

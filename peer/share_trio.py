@@ -16,6 +16,7 @@ Rejected: threads that call back into the share under a lock (the event loop wou
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +29,14 @@ from dataflow.connectors.reading import message_of
 from dataflow.dead_letters import dead_letters
 from dataflow.hosting.effects import Arrived, Effect, Failed, ReadRegister, Ready, Refused, SendFrame
 from dataflow.hosting.share import Share
+from dataflow.hosting.stamps import NO_STAMP, age_ms, stamp_of
 from dataflow.hosting.task import Task
 from dataflow.messages import Data, End, Idle, Message
 from dataflow.operators.base import SIDE
 from overlay.frames import Buffer
 from overlay.ids import PeerId
 from overlay.links import UnreachableError
+from peer.histogram import Histogram
 
 IDLE_AFTER_S: Final = 1.0
 """A source that brings nothing for so long is not waited for by others' watermarks."""
@@ -61,7 +64,7 @@ class _Reading:
     copy: int
     heard_at: float
     room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(READ_AHEAD))
-    read: deque[Message | Letters] = field(default_factory=deque)
+    read: deque[tuple[Message | Letters, int]] = field(default_factory=deque)
     is_over: bool = False
 
     def let_go(self) -> None:
@@ -85,18 +88,21 @@ class ShareRunner:
     ) -> None:
         self.share = share
         self.failure: str | None = None
+        self.ages = {name: Histogram() for name in sinks}
+        """For each sink, how old its rows were when it had dealt with them: see dataflow/hosting/stamps.py."""
         self._send = send
         self._sources = sources
         self._sinks = sinks
         self._limiter = limiter
         self._on_refused = on_refused
         self._outboxes: dict[PeerId, deque[SendFrame]] = {}
-        self._arrivals: dict[str, deque[Message]] = {name: deque() for name in sinks}
+        self._arrivals: dict[str, deque[Arrived]] = {name: deque() for name in sinks}
         self._news = trio.Event()
         self._readings: dict[tuple[str, int], _Reading] = {}
         self._nursery: trio.Nursery | None = None
         self._has_begun = trio.Event()
         self._draining = trio.Event()
+        self._is_closed = False
         self._wake: dict[object, trio.Event] = {}
         self._carry_out: dict[type, Callable[[Any], None]] = {
             SendFrame: self._queue_frame,
@@ -119,6 +125,11 @@ class ShareRunner:
         """End the sources; what is under way still reaches the sinks."""
         self._draining.set()
         self._has_begun.set()
+
+    def close_sources(self) -> None:
+        """Read no more. What was read goes on, but nothing has ended: open windows give no result."""
+        self._is_closed = True
+        self._draining.set()
 
     def feed(self, sender: PeerId, header: Buffer, body: Buffer) -> None:
         self._carry(self.share.feed(sender, header, body))
@@ -197,7 +208,7 @@ class ShareRunner:
         self._awaken(effect.peer)
 
     def _queue_arrival(self, effect: Arrived) -> None:
-        self._arrivals[effect.sink].append(effect.message)
+        self._arrivals[effect.sink].append(effect)
         self._awaken(effect.sink)
 
     def _awaken(self, who: object) -> None:
@@ -234,13 +245,18 @@ class ShareRunner:
                 await self._rest(name)
                 continue
             try:
-                await sink.take(waiting[0])
+                await sink.take(waiting[0].message)
             except Exception as error:
                 self._fail(f'sink "{name}" failed: {type(error).__name__}: {error}')
                 return
-            waiting.popleft()
+            self._note_age(waiting.popleft())
             self.share.taken(name)
             self._news.set()
+
+    def _note_age(self, arrived: Arrived) -> None:
+        if arrived.stamp and isinstance(arrived.message, Data):
+            age = age_ms(arrived.stamp, _wall_ms())
+            self.ages[arrived.sink].note(age / 1000, count=arrived.message.batch.num_rows)
 
     # -- what comes in --
 
@@ -256,8 +272,8 @@ class ShareRunner:
                 nursery.cancel_scope.cancel()
         finally:
             reading.let_go()
-        if self.failure is None:
-            reading.read.append(End())
+        if self.failure is None and not self._is_closed:
+            reading.read.append((End(), NO_STAMP))
             self._feed_wanted(reading)
 
     async def _obey_drain(self, reading: trio.CancelScope) -> None:
@@ -291,7 +307,8 @@ class ShareRunner:
     def _take_read(self, reading: _Reading, message: Message | Letters) -> None:
         if not reading.is_over:
             reading.heard_at = trio.current_time()
-            reading.read.append(message)
+            # Before it waits for room: that is part of its way.
+            reading.read.append((message, stamp_of(_wall_ms())))
             self._feed_wanted(reading)
 
     async def _mark_idle(self, reading: _Reading) -> None:
@@ -301,7 +318,7 @@ class ShareRunner:
             if reading.heard_at + IDLE_AFTER_S == due:
                 reading.heard_at = trio.current_time()
                 if not reading.read and self.share.wants(reading.name, reading.copy):
-                    self._feed(reading, Idle())
+                    self._feed(reading, Idle(), NO_STAMP)
 
     def _on_ready(self, effect: Ready) -> None:
         reading = self._readings.get((effect.source, effect.copy))
@@ -310,15 +327,19 @@ class ShareRunner:
 
     def _feed_wanted(self, reading: _Reading) -> None:
         while reading.read and self.share.wants(reading.name, reading.copy):
-            self._feed(reading, reading.read.popleft())
+            self._feed(reading, *reading.read.popleft())
             reading.room.release()
 
-    def _feed(self, reading: _Reading, message: Message | Letters) -> None:
+    def _feed(self, reading: _Reading, message: Message | Letters, stamp: int) -> None:
         if isinstance(message, Letters):
             self.share.feed_side(reading.name, SIDE, Data(dead_letters(message.letters)), reading.copy)
         else:
-            self.share.feed_source(reading.name, message, reading.copy)
+            self.share.feed_source(reading.name, message, reading.copy, stamp=stamp)
         self._news.set()
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 _UNLIMITED = trio.CapacityLimiter(10_000)  # steps have a limiter of their own; a connector's thread mostly waits

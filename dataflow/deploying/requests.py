@@ -9,6 +9,9 @@
     Inquire    "how is it going?"                   -> Report       JSON, for a person
     Failed     "it broke here": everybody halts     -> Agreed
     ReadRows   "what has this sink taken?"          -> Rows         the rows are the body, as an Arrow stream
+    Explain    "why is it where it is?"             -> Report       the reasons of its charter
+    ReadEvents "what has happened to it?"           -> Report       events from a position on
+    CloseSources "read no more; what is under way?" -> Report       counts: see hosting/tally.py
 
 Every answer repeats the number of its question. All of them may be asked twice: an answer can be lost, and
 the second time finds the work done. They travel as the content of DATA frames, because a charter is larger than a
@@ -199,7 +202,45 @@ class Rows:
     is_ended: Flag
 
 
-Request = SendJoin | Measure | Reserve | Host | Begin | Halt | Failed | Inquire | ReadRows
+@message(tag=160)
+@dataclass(frozen=True, slots=True)
+class Explain:
+    ask: U64
+    app: AppId
+
+
+@message(tag=161)
+@dataclass(frozen=True, slots=True)
+class ReadEvents:
+    ask: U64
+    app: AppId
+    position: U64
+
+
+@message(tag=162)
+@dataclass(frozen=True, slots=True)
+class CloseSources:
+    """The first one closes them; each is told what is under way. A host that hears no more of it ends by itself."""
+
+    ask: U64
+    app: AppId
+    generation: U64
+
+
+Request = (
+    SendJoin
+    | Measure
+    | Reserve
+    | Host
+    | Begin
+    | Halt
+    | Failed
+    | Inquire
+    | ReadRows
+    | Explain
+    | ReadEvents
+    | CloseSources
+)
 Reply = Routed | Measured | Agreed | Declined | Report | Rows
 REPLIES: Final = (Routed, Measured, Agreed, Declined, Report, Rows)
 

@@ -82,6 +82,11 @@ class Instance:
         self._idle = [idle for _, _, idle, _ in before]
         self._ended = [ended for _, _, _, ended in before]
 
+    @property
+    def watermark_us(self) -> int | None:
+        """How far event time has come here: None before the first watermark, and when all input has ended."""
+        return self._sent_us if TIME_MIN_US < self._sent_us < TIME_MAX_US else None
+
     def feed(self, source: int, message: Message) -> list[Output]:
         """Take one message of one input; give what follows from it."""
         if self._token[source] is not None:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 ROWS_PER_PIECE_MIN = 256  # below this a trip to another process costs more than it gains
 PIECES_PER_WORKER = 4  # one being worked on, one on its way; more of them even out rows of unequal cost
 START_WALL_S = 60  # to start an interpreter and build the app; a small device needs some seconds
+PRINTED_BYTES_MAX = 1024  # of one line
+LAST_LINES_S = 1.0  # to read what a worker printed before it ended
 PYTHON_KINDS = frozenset({"map", "flat_map", "map_batches"})
 
 Process = subprocess.Popen[bytes]
@@ -50,7 +52,9 @@ class Workers(Operator):
 
     ports = 2
 
-    def __init__(self, greeting: Greeting, stage: Stage, parallelism: int) -> None:
+    def __init__(
+        self, greeting: Greeting, stage: Stage, parallelism: int, on_print: Callable[[str], None] | None = None
+    ) -> None:
         if isinstance(greeting.app, str) and not Path(greeting.app).is_file():
             raise AppError("map with parallelism needs an app in a file: workers import it again")
         self._limits = greeting.limits
@@ -66,11 +70,13 @@ class Workers(Operator):
                 [sys.executable, "-m", "dataflow.engine.worker_main"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if on_print else None,
                 process_group=0,
                 env=environment,
             )
             for _ in range(parallelism)
         ]
+        self._listeners = [_listen(process, on_print) for process in self._processes if on_print]
         try:
             with self._watched(START_WALL_S):
                 for process in self._processes:
@@ -190,6 +196,23 @@ class Workers(Operator):
         for process in self._processes:
             process.wait()
             _stdout(process).close()
+        for listener in self._listeners:
+            listener.join(LAST_LINES_S)  # whoever a function started may hold the pipe open: then we let go
+
+
+def _listen(process: Process, on_print: Callable[[str], None]) -> threading.Thread:
+    """Hand on what a worker prints, line by line, until it ends. A long line comes in parts."""
+    pipe = process.stderr
+    assert pipe is not None
+
+    def listen() -> None:
+        with pipe:
+            while line := pipe.readline(PRINTED_BYTES_MAX):
+                on_print(line.decode(errors="replace").rstrip())
+
+    thread = threading.Thread(target=listen, name="what workers print", daemon=True)
+    thread.start()
+    return thread
 
 
 def _stdout(process: Process) -> IO[bytes]:
@@ -208,15 +231,20 @@ def with_workers(file: str, params: Mapping[str, str]) -> tuple[MakeStage, list[
     return _remembering(make)
 
 
-def with_bundle_workers(verified: Verified) -> tuple[MakeStage, list[Workers]]:
-    """The same for a bundle: every stage with Python in it gets workers, within the bundle's limits."""
+def with_bundle_workers(
+    verified: Verified, *, on_print: Callable[[str], None] | None = None
+) -> tuple[MakeStage, list[Workers]]:
+    """The same for a bundle: every stage with Python in it gets workers, within the bundle's limits.
+
+    `on_print` is called by other threads, with each line that a function prints; without it they go to our stderr.
+    """
     bundle = verified.bundle
 
     def make(stage: Stage) -> Operator:
         if not any(node.kind in PYTHON_KINDS for node in stage.nodes):
             return stage.make()
         greeting = Greeting(bundle.packed, stage.id, {}, bundle.limits)
-        return Workers(greeting, stage, max(node.draft.parallelism for node in stage.nodes))
+        return Workers(greeting, stage, max(node.draft.parallelism for node in stage.nodes), on_print)
 
     return _remembering(make)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dataflow.engine.merging import BATCH_ROWS_MAX
 from dataflow.hosting.edge_frames import EdgeKind
+from dataflow.hosting.stamps import NO_STAMP
 from dataflow.messages import Data, End, Idle, Message, Token, Watermark
 
 _KINDS = {
@@ -32,12 +33,13 @@ class Item:
     open: Callable[[], list[Message]]
     has_mark: bool = False  # rows with a watermark behind them
     port: int | None = None  # what a connector set aside goes out of this port of its source, as it is
+    stamp: int = NO_STAMP  # when it came in
 
 
-def item_of(message: Message, *, port: int | None = None) -> Item:
+def item_of(message: Message, *, port: int | None = None, stamp: int = NO_STAMP) -> Item:
     """A message that never was bytes: edges within one process skip the wire."""
     rows, size = (message.batch.num_rows, message.batch.nbytes) if isinstance(message, Data) else (0, 0)
-    return Item(_KINDS[type(message)], rows, size, lambda: [message], port=port)
+    return Item(_KINDS[type(message)], rows, size, lambda: [message], port=port, stamp=stamp)
 
 
 class Channel:

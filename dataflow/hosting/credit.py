@@ -68,6 +68,14 @@ class Allowance:
         return self._sent_bytes - self._worked_bytes
 
     @property
+    def credit_messages(self) -> int:
+        return max(0, self._window_messages - self.under_way_messages)
+
+    @property
+    def credit_bytes(self) -> int:
+        return max(0, self._window_bytes - self.under_way_bytes)
+
+    @property
     def sent_messages(self) -> int:
         return self._sent_messages
 

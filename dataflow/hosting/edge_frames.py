@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.behind import Behind
+from dataflow.hosting.stamps import NO_STAMP
 from dataflow.messages import TIME_MAX_US, TIME_MIN_US, Data, End, Idle, Message, Token, Watermark
 from overlay.frames import BODY_BYTES_MAX, Buffer
 from overlay.wire import WireError
@@ -64,7 +65,8 @@ SEQUENCED: Final = frozenset(EdgeKind) - {EdgeKind.CREDIT, EdgeKind.ASK, EdgeKin
 class EdgeHeader:
     """The fields of every frame. What `a`, `b`, `c` are depends on the kind; nothing is zero.
 
-    DATA: a = watermark behind the rows (with FLAG_WATERMARK). WATERMARK: a = time_us. TOKEN: a = epoch.
+    DATA: a = watermark behind the rows (with FLAG_WATERMARK), c = when they came in (stamps.py).
+    WATERMARK: a = time_us, c = as for DATA. TOKEN: a = epoch.
     CREDIT: seq = acknowledged, a = messages and b = bytes worked on, c = window in messages, rows = window in KiB.
     ASK: seq = the last that was sent. STALE: a = the generation that its sender is in.
     """
@@ -144,8 +146,8 @@ def _has_only_a(it: EdgeHeader) -> bool:
 
 
 _MAY_HAVE: Final[dict[EdgeKind, Callable[[EdgeHeader], bool]]] = {
-    EdgeKind.DATA: lambda it: it.rows > 0 and it.behind <= it.rows and not (it.b or it.c) and _is_flagged_time(it),
-    EdgeKind.WATERMARK: lambda it: _is_time(it.a) and _has_only_a(it),
+    EdgeKind.DATA: lambda it: it.rows > 0 and it.behind <= it.rows and not it.b and _is_flagged_time(it),
+    EdgeKind.WATERMARK: lambda it: _is_time(it.a) and not (it.flags or it.rows or it.behind or it.b),
     EdgeKind.TOKEN: lambda it: it.a >= 0 and _has_only_a(it),
     EdgeKind.STALE: lambda it: it.a >= 0 and not it.seq and _has_only_a(it),
     EdgeKind.CREDIT: lambda it: (
@@ -165,24 +167,28 @@ class Parcel:
     a: int = 0
     body: tuple[Buffer, ...] = ()
     body_bytes: int = 0
+    stamp: int = NO_STAMP
 
     def header(self, app: bytes, generation: int, edge: int, seq: int) -> bytes:
-        return EdgeHeader(app, generation, edge, seq, self.kind, self.flags, self.rows, self.behind, self.a).pack()
+        it = EdgeHeader(
+            app, generation, edge, seq, self.kind, self.flags, self.rows, self.behind, self.a, c=self.stamp
+        )
+        return it.pack()
 
 
-def parcel_of(message: Message, *, watermark_us: int | None = None) -> Parcel:
+def parcel_of(message: Message, *, watermark_us: int | None = None, stamp: int = NO_STAMP) -> Parcel:
     """The frame of a message; rows may take along the watermark behind them."""
     if isinstance(message, Data):
-        return _rows_parcel(message, watermark_us)
+        return _rows_parcel(message, watermark_us, stamp)
     assert watermark_us is None
     if isinstance(message, Watermark):
-        return Parcel(EdgeKind.WATERMARK, a=message.time_us)
+        return Parcel(EdgeKind.WATERMARK, a=message.time_us, stamp=stamp)
     if isinstance(message, Token):
         return Parcel(EdgeKind.TOKEN, a=message.epoch)
     return Parcel(EdgeKind.IDLE if isinstance(message, Idle) else EdgeKind.END)
 
 
-def _rows_parcel(data: Data, watermark_us: int | None) -> Parcel:
+def _rows_parcel(data: Data, watermark_us: int | None, stamp: int) -> Parcel:
     batch = data.batch.serialize()
     body: tuple[Buffer, ...] = (memoryview(batch),)
     count = 0
@@ -195,7 +201,7 @@ def _rows_parcel(data: Data, watermark_us: int | None) -> Parcel:
     if size > BODY_BYTES_MAX:
         limit = f"at most {BODY_BYTES_MAX}; make the rows smaller"
         raise WireError("oversize", f"a batch of {data.batch.num_rows} rows takes {size} bytes on an edge, {limit}")
-    return Parcel(EdgeKind.DATA, flags, data.batch.num_rows, count, watermark_us or 0, body, size)
+    return Parcel(EdgeKind.DATA, flags, data.batch.num_rows, count, watermark_us or 0, body, size, stamp)
 
 
 def schema_parcel(schema: pa.Schema) -> Parcel:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataflow.hosting.assignment import InstanceId
+from dataflow.hosting.stamps import NO_STAMP
 from dataflow.messages import Message
 from overlay.frames import Buffer
 from overlay.ids import PeerId
@@ -26,6 +27,7 @@ class Arrived:
 
     sink: str
     message: Message
+    stamp: int = NO_STAMP
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Inbound:
             return []
         self.ended = header.kind is EdgeKind.END
         reading = partial(read_messages, header, body, self._schema)
-        return [Item(header.kind, header.rows, size, reading, bool(header.flags))]
+        return [Item(header.kind, header.rows, size, reading, bool(header.flags), stamp=header.c)]
 
     def on_worked(self, size_bytes: int) -> bool:
         """One message has been worked on. True if the writer should be told."""

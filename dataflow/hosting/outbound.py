@@ -46,6 +46,23 @@ class Outbound:
     def under_way_messages(self) -> int:
         return self._allowance.under_way_messages
 
+    @property
+    def waiting_messages(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def sent_messages(self) -> int:
+        return self._allowance.sent_messages
+
+    def state(self) -> dict[str, int]:
+        """For whoever watches: what is under way, and how much more may be."""
+        return {
+            "under_way_messages": self._allowance.under_way_messages,
+            "under_way_bytes": self._allowance.under_way_bytes,
+            "credit_messages": self._allowance.credit_messages,
+            "credit_bytes": self._allowance.credit_bytes,
+        }
+
     def has_room(self, *, for_token: bool = False) -> bool:
         """May the writer work on one more message (or on a token, for which there is always one more place)?"""
         return not self._waiting and self._allowance.may_send(0, is_token=for_token)

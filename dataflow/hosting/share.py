@@ -18,7 +18,6 @@ choose); one inbox an instance (one full channel would stop the others, and an a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -36,6 +35,8 @@ from dataflow.hosting.inbound import EdgeBroken, Inbound
 from dataflow.hosting.outbound import Outbound, Sending
 from dataflow.hosting.passing import Passing
 from dataflow.hosting.spreading import Spreading
+from dataflow.hosting.stamps import NO_STAMP
+from dataflow.hosting.tally import EdgeState, Tally, UnderWay
 from dataflow.hosting.task import FINAL, OnEpoch, Task
 from dataflow.messages import Data, Message, Token
 from dataflow.operators.base import Operator
@@ -99,7 +100,7 @@ class Share:
         self.me = me
         self.failed: str | None = None
         self.side_rows = dict.fromkeys(SIDE_PORTS, 0)
-        self.rows_in: Counter[InstanceId] = Counter()
+        self.tally = Tally()
         self._tag = app_tag(assignment.app)
         self._window = window or Window()
         self._choice = choice or MostQueued()
@@ -151,14 +152,20 @@ class Share:
         return not self.failed and len(self._source(source, copy).channels[0]) < SOURCE_MESSAGES_MAX
 
     def feed_source(
-        self, source: str, message: Message, copy: int | None = None, *, is_forced: bool = False
+        self,
+        source: str,
+        message: Message,
+        copy: int | None = None,
+        *,
+        stamp: int = NO_STAMP,
+        is_forced: bool = False,
     ) -> None:
         """What a connector read. Only when the source is wanted: this is where back-pressure ends.
 
         `is_forced`: an end that will not wait, because somebody drains the app.
         """
         assert is_forced or self.wants(source, copy), f"source {source} was fed although it has to wait"
-        self._put(self._source(source, copy).channels[0], item_of(message))
+        self._put(self._source(source, copy).channels[0], item_of(message, stamp=stamp))
 
     def feed_side(self, source: str, port: int, message: Message, copy: int | None = None) -> None:
         """What a connector itself sets aside: it leaves the source by this port."""
@@ -219,7 +226,8 @@ class Share:
         self._count_sides(hosted, task)
         if hosted.id.is_sink:
             hosted.handed_out += len(task.outputs)
-            return [*out, *(Arrived(hosted.name, message) for _, message in task.outputs)]
+            return [*out, *(Arrived(hosted.name, message, task.stamp) for _, message in task.outputs)]
+        self.tally.gave(task.id, (what for _, what, *_ in task.deliveries))
         for edge, *what in task.deliveries:
             out += self._deliver(edge, *what)
         return out
@@ -253,6 +261,24 @@ class Share:
         """Memory in edges: what waits here, and what was sent and may have to be sent again."""
         kept = sum(out.kept_bytes for out in self._outs.values() if isinstance(out, Outbound))
         return kept + sum(size for _, size in self.queued().values())
+
+    def edges(self) -> list[EdgeState]:
+        """The edges that leave this process: what is under way on each, and how much more may be."""
+        return [
+            EdgeState(number, str(edge.writer), str(edge.reader), **out.state())
+            for number, edge in self._edges.items()
+            if isinstance(out := self._outs.get(number), Outbound)
+        ]
+
+    def under_way(self) -> UnderWay:
+        """What has come in and is not dealt with, and how far each side of our edges is: see tally.py."""
+        waiting = sum(len(c) for it in self._hosted.values() for c in it.channels)
+        waiting += sum(it.is_busy + it.handed_out for it in self._hosted.values())
+        outs = [out for out in self._outs.values() if isinstance(out, Outbound)]
+        waiting += sum(out.waiting_messages for out in outs)
+        return UnderWay(
+            waiting, sent=sum(out.sent_messages for out in outs), taken=sum(it.last for _, _, it in self._ins.values())
+        )
 
     def can_run(self) -> bool:
         return not self.failed and any(self._readable(it) is not None for it in self._hosted.values())
@@ -375,7 +401,7 @@ class Share:
 
     def _worked(self, hosted: _Hosted, task: Task) -> list[Effect]:
         """Give back the credit of what was worked on."""
-        self.rows_in[task.id] += sum(item.rows for item in task.items)
+        self.tally.took(task.id, task.items)
         number = hosted.edges[task.channel]
         if number is None:
             left = len(hosted.channels[task.channel])

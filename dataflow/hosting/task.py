@@ -24,6 +24,7 @@ from dataflow.hosting.channel import Item, item_of
 from dataflow.hosting.edge_frames import Parcel, parcel_of
 from dataflow.hosting.partition import pieces
 from dataflow.hosting.spreading import Spreading
+from dataflow.hosting.stamps import oldest
 from dataflow.messages import Data, Message, Watermark
 from dataflow.operators.base import Output
 
@@ -52,6 +53,7 @@ class Task:
         self.channel = channel
         self.items = items
         self.is_light = is_light
+        self.stamp = oldest(item.stamp for item in items)
         self.outputs: list[Output] = []
         self.snapshots: list[tuple[int, Any]] = []
         self.deliveries: list[Delivery] = []
@@ -99,21 +101,21 @@ class Task:
         last: dict[int, Data] = {}
         for edge, message in spread:
             if edge not in self._remote:
-                yield edge, item_of(message)
+                yield edge, item_of(message, stamp=self.stamp)
                 continue
             rows = last.pop(edge, None)
             if rows is not None:
                 taken_along = message.time_us if isinstance(message, Watermark) else None
-                yield edge, parcel_of(rows, watermark_us=taken_along), rows.batch.schema
+                yield edge, parcel_of(rows, watermark_us=taken_along, stamp=self.stamp), rows.batch.schema
                 if taken_along is not None:
                     continue
             if isinstance(message, Data):
                 *earlier, last[edge] = pieces(message, self._piece_bytes_max)
-                yield from ((edge, parcel_of(each), each.batch.schema) for each in earlier)
+                yield from ((edge, parcel_of(each, stamp=self.stamp), each.batch.schema) for each in earlier)
             else:
-                yield edge, parcel_of(message), None
+                yield edge, parcel_of(message, stamp=self.stamp), None
         for edge, rows in last.items():
-            yield edge, parcel_of(rows), rows.batch.schema
+            yield edge, parcel_of(rows, stamp=self.stamp), rows.batch.schema
 
 
 def _merged(items: list[Item]) -> Iterator[Message]:
