@@ -13,6 +13,9 @@ that the device with the lower id dialled (`preferred`) and listens on both, so 
 other one ends by the idle limit. A device that restarted supersedes its old life, whose connections are
 dropped.
 
+A person with the certificate of an operator or a viewer may visit instead of introducing itself: it is let in for one
+question (`on_visit`), is nobody's peer, and counts as a connection that has not said HELLO until it goes.
+
 Promises: every connection is counted from `on_open` to `on_close`, per peer and per subnet, so nobody can
 hold more than its share; a peer id is accepted only from the holder of a certificate that contains it.
 
@@ -30,7 +33,7 @@ from typing import Final
 from overlay.certificates import VIRTUAL_PEERS_MAX, Credential, CredentialError
 from overlay.contact import Contact
 from overlay.ids import PeerId, short
-from overlay.messages.session import PROTOCOL_VERSION, REASONS, Hello, Welcome
+from overlay.messages.session import PROTOCOL_VERSION, REASONS, Hello, Visit, Welcome
 
 LOOPBACK_SUBNET: Final = "loopback"
 
@@ -74,6 +77,17 @@ class Refusal:
 
     def __post_init__(self) -> None:
         assert self.reason in REASONS, self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A person who may ask one question; what it may be depends on the role."""
+
+    name: str
+    role: str
+
+
+VISITING_ROLES: Final = ("operator", "viewer")
 
 
 @dataclass(slots=True)
@@ -154,6 +168,22 @@ class Admission:
         self, connection: int, welcome: Welcome, *, certificate: bytes | None, now: float
     ) -> Admitted | Refusal:
         return self._decide(connection, welcome, certificate, now)
+
+    def on_visit(self, visit: Visit, *, certificate: bytes | None, now: float) -> Visitor | Refusal:
+        """May this person ask us something?"""
+        if self._read is None or certificate is None:
+            return Refusal("no-certificate", "visitors must show a certificate; ask on the device itself")
+        try:
+            credential = self._read(certificate, now)
+        except CredentialError as error:
+            return Refusal(error.reason, error.detail)
+        if visit.version != PROTOCOL_VERSION:
+            return Refusal("version", f"protocol {visit.version}, we speak {PROTOCOL_VERSION}")
+        if not visit.cluster == credential.cluster == self._cluster:
+            return Refusal("wrong-cluster", f"{visit.cluster!r}, this is {self._cluster!r}")
+        if credential.role not in VISITING_ROLES:
+            return Refusal("bad-role", f"{credential.name} is a {credential.role}: an operator or a viewer may ask")
+        return Visitor(credential.name, credential.role)
 
     def _decide(
         self, connection: int, said: Hello | Welcome, certificate: bytes | None, now: float

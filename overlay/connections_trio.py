@@ -33,7 +33,7 @@ from typing import Any, Final
 
 import trio
 
-from overlay.admission import Admission, Admitted, Refusal
+from overlay.admission import Admission, Admitted, Refusal, Visitor
 from overlay.book_trio import Book
 from overlay.clock_trio import Clock
 from overlay.connection_trio import Connection, refuse, session_frame
@@ -164,6 +164,11 @@ class Connections:
             raise UnreachableError(f"{address_text(address)} does not answer")
         return Greeting(tuple(found.contacts.values()), found.is_member)
 
+    @property
+    def count(self) -> int:
+        """How many connections to other devices are open."""
+        return sum(1 for _ in self._book)
+
     def contacts(self) -> tuple[Contact, ...]:
         """Everybody who is connected now."""
         return self._book.contacts()
@@ -214,6 +219,9 @@ class Connections:
             outcome = await self._introducer.introduce(connection)
             if isinstance(outcome, Admitted):
                 await self._converse(connection, outcome, attempt)
+            elif isinstance(outcome, Visitor):
+                if self._upcalls.visited is not None:
+                    await self._upcalls.visited(stream, outcome)
             elif attempt is not None:
                 self._dialler.failed(attempt, outcome.reason, outcome.detail, is_hint=outcome.is_hint)
         finally:

@@ -2,6 +2,7 @@
 
     dialled    handshake -> say HELLO    -> WELCOME or TURNED_AWAY
     accepted   handshake -> await HELLO  -> WELCOME or TURNED_AWAY
+                         -> await VISIT  -> the same, for a person with one question
 
 Who may enter is decided in `admission.py`; here is only how that is asked and told. Promise: every
 introduction that comes to nothing is counted under its reason, and a far end that speaks our protocol is told
@@ -14,11 +15,11 @@ from typing import Any, Final
 
 import trio
 
-from overlay.admission import Admission, Admitted, Refusal
+from overlay.admission import Admission, Admitted, Refusal, Visitor
 from overlay.clock_trio import Clock
 from overlay.connection_trio import Connection, RefusedError, refuse, session_frame
 from overlay.links import Reports
-from overlay.messages.session import Hello, TurnedAway, Welcome
+from overlay.messages.session import Hello, TurnedAway, Visit, Welcome
 from overlay.streams_trio import StreamBrokenError, handshake_failure
 from overlay.wire import WireError, decode
 
@@ -52,7 +53,7 @@ class Introducer:
         self._reports = reports
         self._handshake_s = handshake_s
 
-    async def introduce(self, connection: Connection) -> Admitted | Failure:
+    async def introduce(self, connection: Connection) -> Admitted | Visitor | Failure:
         """Who is there, or why not."""
         try:
             with trio.fail_after(self._handshake_s):
@@ -92,8 +93,10 @@ class Introducer:
             raise RefusedError(verdict)
         return verdict
 
-    async def _answer_hello(self, connection: Connection) -> Admitted:
+    async def _answer_hello(self, connection: Connection) -> Admitted | Visitor:
         message = await _hear(connection)
+        if isinstance(message, Visit):
+            return await self._let_in(connection, message)
         if not isinstance(message, Hello):
             refuse("no-hello", f"{type(message).__name__} instead of a hello")
         certificate = connection.stream.peer_certificate()
@@ -102,6 +105,15 @@ class Introducer:
             raise RefusedError(verdict)
         # Queued, not sent: so that nothing may happen between this verdict and its consequences.
         connection.put(session_frame(self._admission.welcome()))
+        return verdict
+
+
+    async def _let_in(self, connection: Connection, visit: Visit) -> Visitor:
+        certificate = connection.stream.peer_certificate()
+        verdict = self._admission.on_visit(visit, certificate=certificate, now=self._clock.now())
+        if isinstance(verdict, Refusal):
+            raise RefusedError(verdict)
+        await connection.stream.send_buffers([session_frame(self._admission.welcome())])
         return verdict
 
 

@@ -13,11 +13,11 @@ blocks, so a queue would only add a place where messages wait.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from overlay.admission import Refusal
+from overlay.admission import Refusal, Visitor
 from overlay.contact import Contact
 from overlay.frames import Frame
 from overlay.ids import PeerId
@@ -83,7 +83,7 @@ class Greeting:
 
 @dataclass(slots=True, kw_only=True)
 class Upcalls:
-    """What `Connections` tells its owner. None of these may block."""
+    """What `Connections` tells its owner. None of these may block, but for `visited`."""
 
     received: Callable[[PeerId, Contact, Any], None]
     """(to, sender, message)"""
@@ -92,6 +92,8 @@ class Upcalls:
     link_lost: Callable[[PeerId, str], None]
     """(peer, "closed" or "refused")"""
     observed: Callable[[Any], None] = field(default=lambda _: None)
+    visited: Callable[[Any, Visitor], Awaitable[None]] | None = None
+    """(stream, who): answer the one question of a visitor. May take its time; the stream is closed afterwards."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from overlay.wire import U64, Flag, Name, Seconds, WireKey, WirePeer, blob, kind
 MAY_PUBLISH: Final = {
     "app": frozenset({"operator"}),
     "keeper": frozenset({"device", "operator"}),
+    "offers": frozenset({"device", "operator"}),
     "scheduler": frozenset({"device", "operator"}),
     "source": frozenset({"device", "operator"}),
     "stream": frozenset({"device", "operator"}),

@@ -1,4 +1,4 @@
-"""What two processes say about themselves: who are you, welcome, turned away, in a ring, goodbye."""
+"""What two processes say about themselves: who are you, welcome, turned away, in a ring, goodbye; or: just visiting."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -57,6 +57,15 @@ class Hello:
     is_member: Flag
     """Are we in a ring right now? Two that both look for one should not wait for each other."""
     contacts: Contacts
+
+
+@message(tag=6)
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A person dialled you, not a peer: a question follows your welcome, and then no more."""
+
+    version: U16
+    cluster: Name
 
 
 @message(tag=2)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.admission import Admission, Admitted, Limits, Refusal
+from overlay.admission import Admission, Admitted, Limits, Refusal, Visitor
 from overlay.certificates import Credential, CredentialError
 from overlay.contact import Contact
 from overlay.ids import Key, PeerId
-from overlay.messages.session import PROTOCOL_VERSION, Hello
+from overlay.messages.session import PROTOCOL_VERSION, Hello, Visit
 
 NOW = 1.8e9
 
@@ -212,3 +212,56 @@ def test_whatever_comes_and_goes_the_shares_hold_and_nothing_is_left_over(steps)
             held = [serial for serial, owner in is_open.items() if owner == device]
             assert len(held) <= limits.per_peer_max
             assert door.admission.preferred(peer(device)) in (held if held else [None])
+
+
+# Visitors.
+
+
+def visit(
+    door: Door, shown: Credential | CredentialError | None, *, cluster: str = "attic", version: int = PROTOCOL_VERSION
+):
+    """What a person hears who dials us with this certificate."""
+    door.credentials[b"visitor"] = shown if shown is not None else credential(1)
+    said = Visit(version, cluster)
+    return door.admission.on_visit(said, certificate=b"visitor" if shown else None, now=NOW)
+
+
+@pytest.mark.parametrize("role", ["operator", "viewer"])
+def test_a_person_may_visit_and_is_nobodys_peer(role):
+    door = Door()
+    assert door.open() is None
+    assert visit(door, credential(7, role=role)) == Visitor("lamp", role)
+    assert door.admission.preferred(peer(7)) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "said", "reason"),
+    [
+        (credential(7), {}, "bad-role"),
+        (None, {}, "no-certificate"),
+        (CredentialError("revoked", "lamp"), {}, "revoked"),
+        (credential(7, role="viewer", cluster="cellar"), {}, "wrong-cluster"),
+        (credential(7, role="viewer"), {"cluster": "cellar"}, "wrong-cluster"),
+        (credential(7, role="viewer"), {"version": 99}, "version"),
+    ],
+)
+def test_who_may_not_visit_is_told_why(shown, said, reason):
+    verdict = visit(Door(), shown, **said)
+    assert isinstance(verdict, Refusal)
+    assert verdict.reason == reason
+
+
+def test_without_certificates_nobody_visits():
+    verdict = visit(Door(is_secure=False), credential(7, role="operator"))
+    assert isinstance(verdict, Refusal)
+    assert verdict.reason == "no-certificate"
+
+
+def test_visitors_count_among_those_who_have_not_said_hello():
+    """So that people cannot hold more connections than strangers may."""
+    door = Door(limits=Limits(pending_max=2))
+    for _ in range(2):
+        assert door.open() is None
+        assert isinstance(visit(door, credential(7, role="viewer")), Visitor)
+    refusal = door.open()
+    assert refusal is not None and refusal.reason == "too-many-pending"
