@@ -56,7 +56,7 @@ class Row:
         until = time.monotonic() + FREE_S_MAX
         while True:
             try:
-                answer = launch(APPS / f"{app}.py", {}, data=self.members[1].data, operator=self._boss, rehearse=False)
+                answer = launch(APPS / f"{app}.py", {}, Limits(), data=self.members[1].data, operator=self._boss, rehearse=False)
                 break
             except Complaint as complaint:
                 if "room" not in complaint.message or time.monotonic() > until:

@@ -43,7 +43,7 @@ from dataflow.deploying.requests import (
 )
 from dataflow.engine.workers import with_bundle_workers
 from dataflow.errors import AppError
-from dataflow.hosting.assignment import InstanceId, sink_instance, sink_name
+from dataflow.hosting.assignment import InstanceId, sink_name
 from dataflow.hosting.edge_frames import APP_TAG_BYTES, app_tag
 from dataflow.hosting.effects import Refused
 from dataflow.hosting.share import Share
@@ -54,6 +54,8 @@ from overlay.frames import Buffer, Frame
 from overlay.ids import PeerId, short
 from overlay.routing import RouteResult
 from overlay.wire import WireError
+from peer.app_events import Events
+from peer.app_facts import ending_of, facts_of
 from peer.courier_trio import MARK, Answer, Courier, Refusal, Unanswered
 from peer.kept_sink import KeptSink
 from peer.measure import memory_for_apps_mib
@@ -82,6 +84,7 @@ class AppHost:
         self.tenants: OrderedDict[str, Tenant] = OrderedDict()
         self._by_tag: dict[bytes, Tenant] = {}
         self._say = say
+        self.events = Events(time.time)
         self.announce: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         """Called whenever an app here begins or is over, and waited for: who launched it may look for it at once."""
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -127,6 +130,11 @@ class AppHost:
             await nursery.start(self.courier.run)
             nursery.start_soon(self._forget_reservations)
             await trio.sleep_forever()
+
+    def start_soon(self, task: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """Run it beside the apps, until it returns or the peer ends."""
+        assert self._nursery is not None
+        self._nursery.start_soon(task, *arguments)
 
     def take(self, to: PeerId, sender: Contact, frame: Frame) -> None:
         """A DATA frame came in: a question, an answer, or rows."""
@@ -196,6 +204,7 @@ class AppHost:
         self.tenants[it.app] = self._by_tag[app_tag(it.app)] = tenant
         self.tenants.move_to_end(it.app)
         self._forget_old()
+        self.events.add(it.app, "reserved", f"room for {it.slots} instances, as peer {short(asker.peer)} asked")
         return Answer(Agreed(it.ask))
 
     async def _host(self, asker: Contact, it: Host, body: Buffer) -> Answer:
@@ -212,13 +221,15 @@ class AppHost:
             app = await trio.to_thread.run_sync(load_bundle, verified)
             plan = make_plan(app.graph)
             await trio.to_thread.run_sync(self._build, tenant, charter, plan, verified)
-        except (AppError, WireError) as error:
+        except (AppError, WireError, Refusal) as error:
+            self.events.add(it.app, "refused", str(error))
             raise Refusal(str(error)) from None
         if tenant.is_over or self.tenants.get(it.app) is not tenant or not self._is_renewed(tenant):
             await trio.to_thread.run_sync(tenant.close_workers)
             raise Refusal("the app was halted, or lost its room, while it was being built")
         tenant.scheduler = asker
         tenant.state = State.READY
+        self.events.add(it.app, "ready", f"generation {it.generation} is built; {verified.signer} signed the app")
         assert self._nursery is not None
         self._nursery.start_soon(self._run, tenant)
         return Answer(Agreed(it.ask))
@@ -230,6 +241,7 @@ class AppHost:
             if not isinstance(started, Granted):
                 raise Refusal(started.lack)
             tenant.state = State.RUNNING
+            self.events.add(it.app, "begun", "sources speak")
             await self.announce()
             tenant.runner.begin()
         elif tenant.state is State.RESERVED:
@@ -240,6 +252,7 @@ class AppHost:
         tenant = self.tenants.get(it.app)
         if tenant is not None and tenant.generation == it.generation:
             if it.is_drained and tenant.runner is not None:
+                self.events.add(it.app, "draining", "sources end, the rest goes on")
                 tenant.runner.drain()
             elif tenant.state is State.RESERVED:
                 self._forget(it.app)
@@ -307,7 +320,9 @@ class AppHost:
     def _build(self, tenant: Tenant, charter: Charter, plan: Plan, verified: Verified) -> None:
         """On a thread: starting worker processes takes a while. Python functions run in those, within limits."""
         me = self.runtime.nodes[0].me
-        make, tenant.workers = with_bundle_workers(verified)
+        make, tenant.workers = with_bundle_workers(
+            verified, on_print=lambda line: self.events.add(tenant.app, "printed", line)
+        )
         try:
             share = Share(plan, charter.assignment, me.peer, boot_ms=me.boot_ms, make=make)
         except BaseException:
@@ -323,6 +338,7 @@ class AppHost:
 
         def on_refused(effect: Refused) -> None:
             self.runtime.counters[f"refused.{effect.reason}"] += 1
+            self.events.add(tenant.app, "refused", f"a frame of peer {short(effect.sender)}: {effect.reason}")
 
         tenant.runner = ShareRunner(
             share, send=send, sources=sources, sinks=tenant.sinks, limiter=self._limiter, on_refused=on_refused
@@ -357,6 +373,7 @@ class AppHost:
             for sink in tenant.sinks.values():
                 await sink.close()
         await trio.to_thread.run_sync(tenant.close_workers)
+        self.events.add(tenant.app, str(tenant.state), ending_of(tenant))
         await self.announce()
         self._say(
             "ended",
@@ -383,47 +400,8 @@ class AppHost:
 
     def facts(self, tenant: Tenant) -> dict[str, Any]:
         """Our share of an app, for a person."""
-        share = tenant.runner.share if tenant.runner else None
-        me = self.runtime.nodes[0].me
-        instances = []
-        if share is not None and tenant.plan is not None:
-            queued = share.queued()
-            for it in share.assignment.on(me.peer):
-                name = sink_name(tenant.plan, it) if it.is_sink else tenant.plan.stages[it.stage].name
-                rows, size = queued[it]
-                instances.append(
-                    {
-                        "instance": str(it),
-                        "name": name,
-                        "rows_in": share.tally.rows_in[it],
-                        "queued_rows": rows,
-                        "queued_bytes": size,
-                    }
-                )
-        return {
-            "state": str(tenant.state),
-            "reason": tenant.reason,
-            "slots": tenant.slots,
-            "memory_mib": tenant.memory_mib,
-            "scheduler": short(tenant.scheduler.peer) if tenant.scheduler else "",
-            "contacts": self._contacts(tenant),
-            "sinks": self._sink_places(tenant),
-            "instances": instances,
-            "kept_bytes": share.kept_bytes() if share else 0,
-            "late": share.side_rows["late"] if share else 0,
-            "dead_letters": share.side_rows["dead_letters"] if share else 0,
-            "streams": {name: sink.kept.rows for name, sink in tenant.sinks.items()},
-        }
-
-    def _contacts(self, tenant: Tenant) -> list[list[Any]]:
-        contacts = tenant.charter.contacts if tenant.charter else ()
-        return [[it.peer, it.host, it.port, it.zone, it.boot_ms] for it in contacts]
-
-    def _sink_places(self, tenant: Tenant) -> dict[str, str]:
-        if tenant.charter is None or tenant.plan is None:
-            return {}
-        assignment = tenant.charter.assignment
-        return {name: short(assignment.peer_of(sink_instance(tenant.plan, name))) for name in tenant.plan.sinks}
+        node = self.runtime.nodes[0]
+        return facts_of(tenant, node.me.peer, load=node.vitals.load)
 
     # -- forgetting --
 

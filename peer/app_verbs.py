@@ -1,27 +1,30 @@
 """What a person may ask any peer about apps: launch one, list them, look at one, read its rows, end it.
 
-Every verb works through every peer: the directory tells who keeps an app, the keeper tells who hosts it.
+Every verb works through every peer: see `app_asking.py`. Who may ask what from afar is in `visiting_trio.py`.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any, Final
 
-from dataflow.deploying.requests import Declined, Halt, Inquire, ReadRows, Report, Rows
+from dataflow.deploying.reasons import read_reasons
+from dataflow.deploying.requests import Explain, Inquire, ReadEvents, ReadRows, Rows
 from overlay.contact import Contact
 from overlay.ids import short
-from peer.app_directory import APPS, KEEPER, Listed, find_app, listing_value
+from overlay.wire import WireError
+from peer.app_answers import AppAnswers
+from peer.app_asking import ASK_S, Asking, contacts_in, listed_row
+from peer.app_directory import APPS, KEEPER, Listed, listing_value
 from peer.app_host import AppHost
+from peer.app_summary import summary_of
 from peer.complaint import Complaint
 from peer.control_trio import Answers
-from peer.courier_trio import Answer, Unanswered
 from peer.launching import Launcher
-from peer.offers import SOURCE, offer_value
+from peer.offers import OFFERS, SOURCE, SOURCES, offer_value, offers_value, read_offers
 from peer.scheduling import Scheduling
+from peer.stopping import end_app
 
-ASK_S: Final = 5.0
 READ_WAIT_MS_MAX: Final = 2000
 
 
@@ -30,6 +33,8 @@ class AppVerbs:
         self._host = host
         self._launcher = Launcher(host)
         self.scheduling = Scheduling(host, self._launcher)
+        self._asking = Asking(host, self._launcher)
+        self._answers = AppAnswers(host)
         host.announce = self._announce
 
     def answers(self) -> Answers:
@@ -37,8 +42,10 @@ class AppVerbs:
             "launch": self._launch,
             "apps": self._apps,
             "app": self._app,
+            "explain": self._explain,
+            "logs": self._logs,
             "tail": self._tail,
-            "halt": self._halt,
+            "end": self._end,
             "offers": self._offers,
         }
 
@@ -54,11 +61,14 @@ class AppVerbs:
         }
 
     async def publish(self) -> None:
-        """Offer our sources once we are in the ring."""
+        """Offer our sources once we are in the ring: each by its name, and all of them for `peer offers`."""
         runtime = self._host.runtime
         await runtime.joined.wait()
-        for name in sorted(self._host.sources):
-            await runtime.publish(SOURCE, name, offer_value(runtime.nodes[0].me))
+        me, names = runtime.nodes[0].me, sorted(self._host.sources)
+        for name in names:
+            await runtime.publish(SOURCE, name, offer_value(me))
+        if names:
+            await runtime.publish(OFFERS, SOURCES, offers_value(me, names))
 
     async def _announce(self) -> None:
         """Publish which apps we keep."""
@@ -83,25 +93,73 @@ class AppVerbs:
         return await self.scheduling.launch(sealed, is_rehearsal=bool(arguments.get("is_rehearsal")))
 
     async def _apps(self, arguments: dict[str, Any]) -> Any:
-        return [_listed_row(it) for it in await self._launcher.listed()]
+        return [listed_row(it) for it in await self._asking.listed()]
 
     async def _app(self, arguments: dict[str, Any]) -> Any:
-        listed = find_app(await self._launcher.listed(), str(arguments.get("app", "")))
-        hosts = {}
-        for contact in await self._hosts(listed):
-            try:
-                hosts[short(contact.peer)] = {"zone": contact.zone, **await self._facts(contact, listed)}
-            except Complaint as complaint:
-                hosts[short(contact.peer)] = {"zone": contact.zone, "state": "silent", "reason": complaint.message}
-        return _listed_row(listed) | {"hosts": hosts}
+        listed = await self._asking.find(arguments)
+        contacts = await self._asking.hosts(listed)
+        told = await self._asking.reports(contacts, lambda _: Inquire(self._asking.number(), listed.app))
+        return listed_row(listed) | summary_of(told)
+
+    async def _explain(self, arguments: dict[str, Any]) -> Any:
+        """Where its instances are and why, the ways of its JOINs, and how loaded its hosts were and are."""
+        listed = await self._asking.find(arguments)
+        kept = await self._asking.report(listed.keeper, Explain(self._asking.number(), listed.app))
+        reasons = read_reasons(str(kept.get("reasons", "")))
+        contacts = await self._asking.hosts(listed)
+        told = await self._asking.reports(contacts, lambda _: Inquire(self._asking.number(), listed.app))
+        places = [
+            {"instance": instance, "name": name, "peer": peer, "why": reasons.places.get(instance, "")}
+            for instance, name, peer in kept.get("places", [])
+        ]
+        hosts = [
+            {
+                "peer": (peer := short(contact.peer)),
+                "zone": contact.zone,
+                "address": contact.address,
+                "instances": sum(it["peer"] == peer for it in places),
+                "load_then": reasons.loads.get(peer),
+                "load_now": None if isinstance(facts, Complaint) else facts.get("load"),
+            }
+            for contact, facts in told.items()
+        ]
+        ways = [{"source": it.source, "sink": it.sink, "hops": list(it.hops)} for it in reasons.ways]
+        return listed_row(listed) | {"places": places, "hosts": hosts, "routes": ways}
+
+    async def _logs(self, arguments: dict[str, Any]) -> Any:
+        """Events of all hosts by time, from the positions that the asker has reached."""
+        listed = await self._asking.find(arguments)
+        reached = arguments.get("positions")
+        positions = {str(peer): max(0, int(at)) for peer, at in (reached if isinstance(reached, dict) else {}).items()}
+        contacts = await self._asking.hosts(listed)
+        told = await self._asking.reports(
+            contacts, lambda it: ReadEvents(self._asking.number(), listed.app, positions.get(short(it.peer), 0))
+        )
+        events, missed, is_all, silent = [], 0, True, []
+        for contact, page in told.items():
+            peer = short(contact.peer)
+            if isinstance(page, Complaint):
+                silent.append(peer)
+                continue
+            events += [{"peer": peer, "zone": contact.zone, **it} for it in page["events"]]
+            missed += page["first"] - positions.get(peer, 0)
+            is_all = is_all and page["is_all"]
+            positions[peer] = page["next"]
+        events.sort(key=lambda it: (it["at_ms"], it["peer"]))
+        return listed_row(listed) | {
+            "events": events,
+            "positions": positions,
+            "missed": missed,
+            "is_all": is_all,
+            "silent": silent,
+        }
 
     async def _tail(self, arguments: dict[str, Any]) -> Any:
-        listed = find_app(await self._launcher.listed(), str(arguments.get("app", "")))
-        stream = str(arguments.get("stream", ""))
+        listed = await self._asking.find(arguments)
         position = int(arguments.get("position", 0))
-        keeper = await self._keeper_of(listed, stream)
+        keeper, stream = await self._keeper_of(listed, str(arguments.get("stream", "")))
         request = ReadRows(
-            self._host.courier.numbers(1),
+            self._asking.number(),
             listed.app,
             stream,
             str(arguments.get("reader", "tail"))[:64],
@@ -109,11 +167,11 @@ class AppVerbs:
             position < 0,
             READ_WAIT_MS_MAX,
         )
-        answer = await self._ask(keeper, request, within_s=ASK_S + READ_WAIT_MS_MAX / 1000)
+        answer = await self._asking.ask(keeper, request, within_s=ASK_S + READ_WAIT_MS_MAX / 1000)
         if not isinstance(answer.reply, Rows):
             raise Complaint(f"Peer {short(keeper.peer)} gave no rows.", "Try again.")
         reply = answer.reply
-        facts = await self._facts(keeper, listed) if reply.is_ended else {}
+        facts = await self._asking.facts(keeper, listed) if reply.is_ended else {}
         return {
             "rows": base64.b64encode(b"".join(bytes(part) for part in answer.body)).decode(),
             "first": reply.first,
@@ -123,63 +181,30 @@ class AppVerbs:
             "reason": facts.get("reason", ""),
         }
 
-    async def _halt(self, arguments: dict[str, Any]) -> Any:
-        listed = find_app(await self._launcher.listed(), str(arguments.get("app", "")))
-        is_drained = bool(arguments.get("is_drained"))
-        silent = []
-        for contact in await self._hosts(listed):
-            request = Halt(
-                self._host.courier.numbers(1), listed.app, listed.generation, is_drained, "it was told to stop"
-            )
-            try:
-                await self._host.courier.ask(contact, request, within_s=ASK_S)
-            except Unanswered as error:
-                silent.append(f"{short(contact.peer)}: {error}")
-        return _listed_row(listed) | {"is_drained": is_drained, "silent": silent}
+    async def _end(self, arguments: dict[str, Any]) -> Any:
+        return await end_app(self._asking, await self._asking.find(arguments), str(arguments.get("how", "stop")))
 
     async def _offers(self, arguments: dict[str, Any]) -> Any:
-        return [{"source": name, "spec": spec} for name, spec in sorted(self._host.sources.items())]
+        if arguments.get("is_here"):
+            bound = [("source", self._host.sources), ("sink", self._host.sinks)]
+            return [{"kind": kind, "name": it, "spec": specs[it]} for kind, specs in bound for it in sorted(specs)]
+        rows = []
+        for record in (await self._host.runtime.get(OFFERS, SOURCES)).records:
+            try:
+                contact, names = read_offers(record)
+            except WireError:
+                continue  # one device's rubbish hides nobody else's offers
+            row = {"peer": short(contact.peer), "zone": contact.zone, "address": contact.address}
+            rows += [{"source": name} | row for name in names]
+        return sorted(rows, key=lambda it: (it["source"], it["peer"]))
 
-    # -- asking --
-
-    async def _hosts(self, listed: Listed) -> list[Contact]:
-        facts = await self._facts(listed.keeper, listed)
-        return [Contact(*it[:3], zone=it[3], boot_ms=it[4]) for it in facts["contacts"]]
-
-    async def _keeper_of(self, listed: Listed, stream: str) -> Contact:
-        facts = await self._facts(listed.keeper, listed)
-        if stream in facts["streams"]:
-            return listed.keeper
-        contacts = {short(it[0]): Contact(*it[:3], zone=it[3], boot_ms=it[4]) for it in facts["contacts"]}
-        if stream not in facts["sinks"]:
-            raise Complaint(
-                f'App "{listed.name}" has no stream {stream!r}.', f"It has: {', '.join(sorted(facts['sinks']))}."
-            )
-        return contacts[facts["sinks"][stream]]
-
-    async def _facts(self, contact: Contact, listed: Listed) -> dict[str, Any]:
-        answer = await self._ask(contact, Inquire(self._host.courier.numbers(1), listed.app), within_s=ASK_S)
-        assert isinstance(answer.reply, Report)
-        facts: dict[str, Any] = json.loads(answer.reply.facts)
-        return facts
-
-    async def _ask(self, contact: Contact, request: Any, *, within_s: float) -> Answer:
-        try:
-            answer = await self._host.courier.ask(contact, request, within_s=within_s)
-        except Unanswered as error:
-            raise Complaint(
-                f"Peer {short(contact.peer)} did not answer: {error}.", "See `peer peers`, try again."
-            ) from None
-        if isinstance(answer.reply, Declined):
-            raise Complaint(f"Peer {short(contact.peer)}: {answer.reply.reason}.", "See `peer apps`.")
-        return answer
-
-
-def _listed_row(it: Listed) -> dict[str, Any]:
-    return {
-        "app": it.app,
-        "name": it.name,
-        "generation": it.generation,
-        "state": it.state,
-        "keeper": short(it.keeper.peer),
-    }
+    async def _keeper_of(self, listed: Listed, stream: str) -> tuple[Contact, str]:
+        """Who keeps the rows of the stream whose name begins like this, and what its whole name is."""
+        facts = await self._asking.facts(listed.keeper, listed)
+        names = sorted(facts["sinks"])
+        found = [it for it in names if it == stream] or [it for it in names if stream and it.startswith(stream)]
+        if len(found) != 1:
+            fact = f"has no stream {stream!r}" if not found else f"has several streams that begin with {stream!r}"
+            raise Complaint(f'App "{listed.name}" {fact}.', f"It has: {', '.join(names)}.")
+        place = facts["sinks"][found[0]]
+        return next(it for it in contacts_in(facts) if short(it.peer) == place), found[0]

@@ -14,7 +14,7 @@ the device needs no certificate to look at it).
 import json
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from peer.complaint import Complaint, about_file
 from peer.places import control_socket
@@ -56,8 +56,30 @@ def unpack(body: bytes) -> dict[str, Any]:
     return value
 
 
-def ask(data: Path, verb: str, *, patience_s: float = PATIENCE_S, **arguments: Any) -> Any:
+class Distant(Protocol):
+    """A peer on another machine: `far.py`."""
+
+    def ask(self, verb: str, *, patience_s: float, arguments: dict[str, Any]) -> Any: ...
+
+
+Where = Path | Distant
+"""Whom to ask: the peer that runs with its data in a folder, or one that is far."""
+
+
+def ask(where: Where, verb: str, *, patience_s: float = PATIENCE_S, **arguments: Any) -> Any:
     """The running peer's answer; a `Complaint` if there is no such peer, or if it says no."""
+    if isinstance(where, Path):
+        answer = _ask_here(where, verb, patience_s, arguments)
+    else:
+        answer = where.ask(verb, patience_s=patience_s, arguments=arguments)
+    if not answer.get("ok"):
+        raise Complaint(
+            str(answer.get("error", "The peer refused.")), str(answer.get("way_out", "See its log."))
+        )
+    return answer.get("result")
+
+
+def _ask_here(data: Path, verb: str, patience_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
     path = control_socket(data)
     check_length(path)
     try:
@@ -65,8 +87,8 @@ def ask(data: Path, verb: str, *, patience_s: float = PATIENCE_S, **arguments: A
             stream.settimeout(patience_s)
             stream.connect(str(path))
             stream.sendall(pack({"verb": verb, "arguments": arguments}, bytes_max=QUESTION_BYTES_MAX))
-            head = _receive(stream, LENGTH_BYTES)
-            answer = unpack(_receive(stream, length_of(head, bytes_max=ANSWER_BYTES_MAX)))
+            head = receive(stream, LENGTH_BYTES)
+            return unpack(receive(stream, length_of(head, bytes_max=ANSWER_BYTES_MAX)))
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
         raise Complaint(
             f"No peer is running with its data in {data}.",
@@ -83,11 +105,6 @@ def ask(data: Path, verb: str, *, patience_s: float = PATIENCE_S, **arguments: A
         raise Complaint(
             f"The peer with its data in {data} broke off: {error}.", "It may be ending: look at its log."
         ) from None
-    if not answer.get("ok"):
-        raise Complaint(
-            str(answer.get("error", "The peer refused.")), str(answer.get("way_out", "See its log."))
-        )
-    return answer.get("result")
 
 
 def is_answered(data: Path) -> bool:
@@ -113,7 +130,8 @@ def check_length(path: Path) -> None:
         )
 
 
-def _receive(stream: socket.socket, size: int) -> bytes:
+def receive(stream: socket.socket, size: int) -> bytes:
+    """Exactly so many bytes; a `ValueError` if the far end closes before."""
     received = bytearray()
     while len(received) < size:
         part = stream.recv(min(size - len(received), 65536))

@@ -62,9 +62,7 @@ def bind(data: Path) -> trio.SocketListener:
     return trio.SocketListener(trio.socket.from_stdlib_socket(listener))
 
 
-async def serve(
-    data: Path, answers: Answers, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-) -> None:
+async def serve(data: Path, answers: Answers, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Answer until cancelled, then take the socket away."""
     path = control_socket(data)
     listener = bind(data)
@@ -88,14 +86,14 @@ async def _answer_one(stream: trio.SocketStream, answers: Answers) -> None:
         with trio.fail_after(QUESTION_S_MAX):
             head = await _receive(stream, LENGTH_BYTES)
             question = unpack(await _receive(stream, length_of(head, bytes_max=QUESTION_BYTES_MAX)))
-        reply = await _reply(question, answers)
+        reply = await reply_to(question, answers)
         with trio.fail_after(QUESTION_S_MAX):
             await stream.send_all(pack(reply, bytes_max=ANSWER_BYTES_MAX))
     except (ValueError, RecursionError, trio.TooSlowError, trio.BrokenResourceError):
         return  # the asker's fault or the asker's end: he sees a closed connection
 
 
-async def _reply(question: dict[str, Any], answers: Answers) -> dict[str, Any]:
+async def reply_to(question: dict[str, Any], answers: Answers) -> dict[str, Any]:
     verb, arguments = question.get("verb"), question.get("arguments", {})
     if not isinstance(verb, str) or verb not in answers or not isinstance(arguments, dict):
         known = ", ".join(sorted(answers))
@@ -109,6 +107,14 @@ async def _reply(question: dict[str, Any], answers: Answers) -> dict[str, Any]:
     except Complaint as complaint:
         fact, _, way_out = complaint.message.partition("\n")
         return {"ok": False, "error": fact, "way_out": way_out}
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # Arguments come from whoever may ask, facts from other peers: neither shall end this one.
+        what = f"{type(error).__name__}: {error}"[:200]
+        return {
+            "ok": False,
+            "error": f"Something in that question or its answer is not as it should be ({what}).",
+            "way_out": "Is everybody of one version? See `peer --version`.",
+        }
 
 
 async def _receive(stream: trio.SocketStream, size: int) -> bytes:

@@ -20,6 +20,7 @@ from dataflow.bundles.importing import load_bundle
 from dataflow.bundles.sealing import open_sealed, unpack_sealed
 from dataflow.deploying.charter import Charter
 from dataflow.deploying.launch import Abandoned, Ask, Launch, Launched, LaunchRefused, Leaves, Placed, Route
+from dataflow.deploying.reasons import Reasons, Way
 from dataflow.deploying.requests import Room
 from dataflow.errors import AppError
 from dataflow.generations.record import SECRET_BYTES, Record
@@ -243,14 +244,20 @@ def place_app(
         members=assignment.peers()[:1],
         secret=secrets.token_bytes(SECRET_BYTES),
     )
+    loads = {room.contact.peer: room.load for room in rooms}
+    reasons = Reasons(
+        {str(instance): why for instance, why in placement.reasons.items()},
+        tuple(Way(it.source, it.sink, tuple(short(hop) for hop in it.hops)) for it in ways),
+        {short(peer): round(loads[peer], 3) for peer in assignment.peers()},
+    )
     return Decided(
         generation=assignment.generation,
         slots={peer: len(assignment.on(peer)) for peer in assignment.peers()},
         memory_mib={
             peer: sum(memory_mib.get(it.stage, 0) for it in assignment.on(peer)) for peer in assignment.peers()
         },
-        charter=Charter(record, sealed).pack(),
+        charter=Charter(record, sealed, reasons.pack()).pack(),
         assignment=assignment,
-        reasons={str(instance): why for instance, why in placement.reasons.items()},
+        reasons=reasons.places,
         contacts=hosts,
     )

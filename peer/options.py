@@ -1,13 +1,17 @@
 """The flags that several verbs share, and the checks of what a person types into any of them."""
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from peer.addresses import parse_address
 from peer.places import default_data
+
+if TYPE_CHECKING:
+    from peer.control import Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,16 +29,19 @@ class Address(click.ParamType[str]):
         return value
 
 
+def zone_fault(zone: str) -> str | None:
+    """What a zone should be, if this is none."""
+    if len(zone.encode()) > ZONE_BYTES_MAX or not zone.isprintable() or any(map(str.isspace, zone)):
+        return f"at most {ZONE_BYTES_MAX} bytes, no spaces, such as attic or eu-west"
+    return None
+
+
 class Zone(click.ParamType[str]):
     name = "zone"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if len(value.encode()) > ZONE_BYTES_MAX or not value.isprintable() or any(map(str.isspace, value)):
-            self.fail(
-                f"{value!r} is no zone: at most {ZONE_BYTES_MAX} bytes, no spaces, such as attic or eu-west",
-                param,
-                ctx,
-            )
+        if fault := zone_fault(value):
+            self.fail(f"{value!r} is no zone: {fault}", param, ctx)
         return value
 
 
@@ -53,6 +60,20 @@ def verb(name: str) -> Callable[[Callable[..., Any]], Verb]:
     return click.command(name, cls=Verb)
 
 
+as_option = click.option(
+    "--as",
+    "operator",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="SHOAL_OPERATOR",
+    help="The folder of the operator (or viewer) who asks: what `peer enroll --role` wrote.  [default: DATA]",
+)
+at_option = click.option(
+    "--at",
+    type=Address(),
+    metavar="ADDR",
+    envvar="SHOAL_AT",
+    help="Ask the peer at this address, as the operator or viewer of --as, and not the one of --data.",
+)
 data_option = click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -69,3 +90,22 @@ output_option = click.option(
     envvar="SHOAL_OUTPUT",
     help="A table for people, or JSON for programs.",
 )
+
+
+def where_of(data: Path, at: str | None, operator: Path | None) -> "Where":
+    """Whom to ask: the peer of a folder, or the one at an address."""
+    if at is None:
+        return data
+    from peer.far import Far  # TLS and all that; whoever asks at home does not wait for it
+
+    return Far(at, operator or data)
+
+
+def where_options(function: F) -> F:
+    """--data, or --at with --as. The verb is handed `where`."""
+
+    @wraps(function)
+    def asked(*args: Any, data: Path, at: str | None, operator: Path | None, **more: Any) -> Any:
+        return function(*args, where=where_of(data, at, operator), **more)
+
+    return at_option(as_option(data_option(asked)))  # type: ignore[return-value]

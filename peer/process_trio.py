@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import trio
 
@@ -21,7 +21,10 @@ from peer.complaint import Complaint, about_file
 from peer.control_trio import serve
 from peer.lock import hold
 from peer.log import Entry, Log
+from peer.metrics import metrics_page
+from peer.metrics_trio import MetricsServer
 from peer.runtime import PeerConfig, Runtime
+from peer.visiting_trio import Visits
 
 EXIT_BY_SIGNAL = 128
 """What a shell adds to a signal's number for a process that the signal ended."""
@@ -47,6 +50,23 @@ async def _live(config: PeerConfig, log: Log) -> int:
     verbs = AppVerbs(host)
     started_s = time.time()
     ended_by = 0
+    metrics_address = ""
+
+    def metrics() -> str:
+        return metrics_page(runtime, host, started_s=started_s)
+
+    def more() -> dict[str, Any]:
+        return verbs.status() | ({"metrics": metrics_address} if metrics_address else {})
+
+    async def tell_metrics(arguments: dict[str, Any]) -> Any:
+        return metrics()
+
+    answers = {
+        **answers_of(runtime, started_s=started_s, more=more),
+        **verbs.answers(),
+        "metrics": tell_metrics,
+    }
+    runtime.on_visit(Visits(answers, runtime.counters).receive)
 
     async def obey(signals: AsyncIterator[int]) -> None:
         nonlocal ended_by
@@ -67,7 +87,6 @@ async def _live(config: PeerConfig, log: Log) -> int:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(obey, signals)
-            answers = {**answers_of(runtime, started_s=started_s, more=verbs.status), **verbs.answers()}
             await nursery.start(serve, config.data_dir, answers)
             address: str = await nursery.start(be_a_peer)
             nursery.start_soon(host.run)
@@ -76,6 +95,10 @@ async def _live(config: PeerConfig, log: Log) -> int:
             me = runtime.nodes[0].me
             zone = f" in {config.zone}" if config.zone else ""
             log.write(Entry("listening", f"listening on {address}{zone}", {"address": address}), me=me.peer)
+            if config.metrics:
+                metrics_address = await nursery.start(MetricsServer(config.metrics, metrics, runtime.counters).run)
+                told = f"metrics on http://{metrics_address}/metrics"
+                log.write(Entry("metrics", told, {"address": metrics_address}), me=me.peer)
     log.write(Entry("ended", "ended"))
     return EXIT_BY_SIGNAL + ended_by if ended_by else 0
 
@@ -97,8 +120,10 @@ def _explain(group: BaseExceptionGroup[BaseException], config: PeerConfig) -> No
     for cause in causes:
         if isinstance(cause, OSError) and cause.errno in LISTENING_TROUBLES:
             raise Complaint(
-                f"Cannot listen on {config.listen}: {LISTENING_TROUBLES[cause.errno]}.",
-                "Choose another address with --listen; port 0 lets the system choose a free port.",
+                f"Cannot listen on {config.listen if not config.metrics else f'{config.listen} or {config.metrics}'}: "
+                f"{LISTENING_TROUBLES[cause.errno]}.",
+                f"Choose another address with --listen{' or --metrics' if config.metrics else ''}; "
+                "port 0 lets the system choose a free port.",
             ) from None
         if isinstance(cause, OSError) and isinstance(cause.filename, str | Path):
             raise about_file(cause, Path(cause.filename)) from None

@@ -10,8 +10,9 @@ import base64
 import os
 import signal
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,28 +24,30 @@ from dataflow.bundles.sealing import seal
 from dataflow.errors import AppError
 from peer.apps import sentence
 from peer.complaint import Complaint
-from peer.control import ask
+from peer.control import Where, ask
 from peer.operator import insecure_operator, load_operator
-from peer.screen import Screen
+from peer.screen import Screen, ScreenSink
 
 LAUNCH_S_MAX: Final = 150.0
 """A scheduler may fall silent in the middle, and another begin anew."""
 READ_S_MAX: Final = 20.0
+STATE_S: Final = 0.3
+"""Pause between two looks at an app that is waited for."""
 
 
 def launch(
-    path: Path, params: Mapping[str, str], limits: Limits, *, data: Path, operator: Path | None, rehearse: bool
+    path: Path, params: Mapping[str, str], limits: Limits, *, where: Where, operator: Path, rehearse: bool
 ) -> dict[str, Any]:
-    """Ask the running peer to launch a file; what it decided, or a `Complaint`."""
+    """Ask a peer to launch a file, signed by the operator of a folder; what it decided, or a `Complaint`."""
     try:
         bundle = collect(path, params, limits)
-        is_secure = bool(ask(data, "status")["secure"])
-        signer, credential = load_operator(operator or data) if is_secure else insecure_operator()
+        is_secure = bool(ask(where, "status")["secure"])
+        signer, credential = load_operator(operator) if is_secure else insecure_operator()
         sealed = seal(bundle, signer=signer, credential=credential).pack()
     except AppError as error:
         raise Complaint(sentence(error), f"Mend it, then try: peer validate {path}") from None
     answer: dict[str, Any] = ask(
-        data, "launch", patience_s=LAUNCH_S_MAX, sealed=base64.b64encode(sealed).decode(), is_rehearsal=rehearse
+        where, "launch", patience_s=LAUNCH_S_MAX, sealed=base64.b64encode(sealed).decode(), is_rehearsal=rehearse
     )
     return answer
 
@@ -53,29 +56,45 @@ def launch(
 class Read:
     """What became of the streams that were read."""
 
-    rows: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
     missed: int = 0
     state: str = "running"
     reason: str = ""
     is_interrupted: bool = False
 
 
-def print_streams(data: Path, app: str, streams: list[str], *, form: str, from_now: bool = False) -> Read:
-    """Print the rows of streams until they end, or until Ctrl-C."""
+def await_end(where: Where, app: str) -> dict[str, Any]:
+    """How the app is doing once every host of it is over. Ctrl-C is for the caller."""
+    while True:
+        status: dict[str, Any] = ask(where, "app", patience_s=READ_S_MAX, app=app)
+        states = {it["state"] for it in status["hosts"].values()}
+        if "failed" in states:
+            reasons = [it["reason"] for it in status["hosts"].values() if it["state"] == "failed"]
+            return status | {"state": "failed", "reason": reasons[0]}
+        keeper = status["hosts"].get(status["keeper"], {}).get("state")
+        if states <= {"ended", "halted", "silent"} and keeper != "silent":
+            return status | {"state": "halted" if "halted" in states else "ended", "reason": ""}
+        time.sleep(STATE_S)
+
+
+def print_streams(where: Where, streams: Sequence[tuple[str, str]], *, form: str, from_now: bool = False) -> Read:
+    """Print the rows of streams, each of an app, until they end, or until Ctrl-C."""
     screen = Screen(form=form, shared=len(streams) > 1)
-    read = Read(dict.fromkeys(streams, 0))
+    has_one_app = len({app for app, _ in streams}) == 1
+    read = Read()
     halt = threading.Event()
     failures: list[Complaint] = []
     before = signal.signal(signal.SIGINT, lambda *_: halt.set())
 
-    def follow(stream: str) -> None:
+    def follow(app: str, stream: str) -> None:
+        sink = screen.sink(stream if has_one_app else f"{app}/{stream}")
         try:
-            _follow(data, app, stream, screen, read, halt, from_now=from_now)
+            _follow(where, app, stream, sink, read, halt, from_now=from_now)
         except Complaint as complaint:
             failures.append(complaint)
             halt.set()
 
-    threads = [threading.Thread(target=follow, args=(stream,), daemon=True) for stream in streams]
+    threads = [threading.Thread(target=follow, args=each, daemon=True) for each in streams]
     try:
         for thread in threads:
             thread.start()
@@ -91,21 +110,20 @@ def print_streams(data: Path, app: str, streams: list[str], *, form: str, from_n
 
 
 def _follow(
-    data: Path, app: str, stream: str, screen: Screen, read: Read, halt: threading.Event, *, from_now: bool
+    where: Where, app: str, stream: str, sink: ScreenSink, read: Read, halt: threading.Event, *, from_now: bool
 ) -> None:
-    sink = screen.sink(stream)
     position = -1 if from_now else 0
     reader = f"{os.getpid()}-{stream}"
     is_open = False
     while not halt.is_set():
-        answer = ask(data, "tail", patience_s=READ_S_MAX, app=app, stream=stream, position=position, reader=reader)
+        answer = ask(where, "tail", patience_s=READ_S_MAX, app=app, stream=stream, position=position, reader=reader)
         with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(answer["rows"]))) as rows:
             if not is_open:
                 sink.open(rows.schema)
                 is_open = True
             for batch in rows:
                 sink.write(batch)
-                read.rows[stream] += batch.num_rows
+                read.rows += batch.num_rows
         if position >= 0:
             read.missed += answer["first"] - position
         position = answer["next"]

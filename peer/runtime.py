@@ -20,7 +20,7 @@ begins it.
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import Any, Final, cast
 
 import trio
 
-from overlay.admission import Admission, Limits
+from overlay.admission import Admission, Limits, Visitor
 from overlay.backoff import Backoff
 from overlay.certificates import Credential, CredentialError
 from overlay.clock_trio import Clock
@@ -56,6 +56,7 @@ from peer.timers import Timers
 
 Observer = Callable[[PeerId, Any], None]
 DataHandler = Callable[[PeerId, Contact, Frame], None]
+VisitHandler = Callable[[Any, Visitor], Awaitable[None]]
 
 VITALS_S: Final = 5.0
 """Pause between two looks at load and memory. The load average itself moves every five seconds."""
@@ -97,6 +98,8 @@ class PeerConfig:
     """Instances that this device takes; None is what its cores are good for."""
     memory_mib: int | None = None
     """Memory for apps' worker processes; None is most of what the device has."""
+    metrics: str = ""
+    """Where to serve metrics over HTTP; nowhere if empty."""
     seed: int | None = None
     """Fixes every random choice of the nodes: for tests."""
     settings: Settings | None = None
@@ -129,6 +132,7 @@ class Runtime:
         """Set once every node of ours is in the ring."""
         self._observers: list[Observer] = [on_event] if on_event else []
         self._on_data = on_data
+        self._on_visit: VisitHandler | None = None
         self._measure_room: Callable[[], Offered] = Offered
         self._stopping = trio.Event()
         self._waiting: dict[tuple[PeerId, int], tuple[trio.Event, list[Any]]] = {}
@@ -158,6 +162,15 @@ class Runtime:
     def on_data(self, handler: DataHandler) -> None:
         """Hand every body that comes in to `handler(to, sender, frame)`, which must not block."""
         self._on_data = handler
+
+    def on_visit(self, handler: VisitHandler) -> None:
+        """Let `handler(stream, visitor)` answer whoever comes with one question. Before `run`."""
+        self._on_visit = handler
+
+    @property
+    def connection_count(self) -> int:
+        """Open connections to other devices."""
+        return self._connections.count if self.nodes else 0
 
     def read_certificate(self, der: bytes, now: float) -> Credential:
         """Who holds this certificate, by our CA and our denylist; `CredentialError` if nobody does."""
@@ -314,6 +327,7 @@ class Runtime:
                 received_data=self._received_data,
                 link_lost=self._link_lost,
                 observed=self._link_observed,
+                visited=self._on_visit,
             ),
             tls=identity.tls,
             clock=self._clock,

@@ -11,11 +11,12 @@ import click
 
 from peer.apps import Pair, Pairs, app_argument, by_name, load, param_option, sentence
 from peer.complaint import Complaint
-from peer.options import data_option, output_option, verb
+from peer.options import as_option, at_option, data_option, output_option, verb, where_of
 from peer.output import columns, facts, show
 
 if TYPE_CHECKING:
     from dataflow.app import App
+    from peer.control import Where
     from peer.local_run import Outcome
 
 
@@ -39,20 +40,16 @@ if TYPE_CHECKING:
     "not named. May be repeated.",
 )
 @param_option
-@click.option(
-    "--as",
-    "operator",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="SHOAL_OPERATOR",
-    help="The operator's folder that signs the launch.  [default: DATA]",
-)
 @click.option("--memory", type=int, metavar="MIB", help="What each worker process may take.  [default: the app's, 256]")
 @click.option("--batch-cpu", type=int, metavar="S", help="CPU that one batch may take.  [default: the app's, 30]")
 @click.option("--batch-wall", type=int, metavar="S", help="Time that one batch may take.  [default: the app's, 120]")
-@click.option("--detach", is_flag=True, help="Do not print rows: come back once the app runs.")
+@click.option("--detach", is_flag=True, help="Print no rows: come back once the app runs on all its hosts.")
+@click.option("--wait", is_flag=True, help="Print no rows: come back once the app is over; exit with 1 if it failed.")
 @click.option("--dry-run", is_flag=True, help="Say where everything would go, and start nothing.")
+@as_option
+@at_option
 @data_option
-@click.option("--until-end", is_flag=True, help="Come back when every source has ended. --local always does.")
+@click.option("--until-end", is_flag=True, help="Come back when every source has ended: what is done anyway.")
 @click.option("--stats", "with_stats", is_flag=True, help="Say also what it cost, and count each source and sink.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are dead letters.")
 @output_option
@@ -68,7 +65,9 @@ def command(
     memory: int | None,
     batch_cpu: int | None,
     batch_wall: int | None,
+    at: str | None,
     detach: bool,
+    wait: bool,
     dry_run: bool,
     data: Path,
     until_end: bool,
@@ -78,9 +77,10 @@ def command(
 ) -> None:
     """Run the app of a Python file: on the ring, or with --local in this process.
 
-    On the ring its sources are those that peers offer (`peer run --source`), and it runs on when Ctrl-C ends the
-    printing of its rows. With --local it runs until its sources end; Ctrl-C ends the input, so open windows still
-    give their results, and another one ends at once. Rows go to stdout, the closing line to stderr.
+    On the ring its sources are those that peers offer (`peer offers`), and --as names the operator who signs it. Its
+    rows are printed until it ends; it runs on when Ctrl-C ends the printing, or with --detach. With --local it runs
+    until its sources end; Ctrl-C ends the input, so open windows still give their results, and another one ends at
+    once. Rows go to stdout, the closing line to stderr.
 
     Example: peer launch --local examples/hot_rooms.py --source readings=file:rooms.csv
     """
@@ -93,8 +93,14 @@ def command(
             raise click.UsageError(
                 "--source and --sink are for --local; on the ring, devices offer them: peer run --source NAME=SPEC"
             )
-        _launch_on_ring(app, param, given, data=data, operator=operator, detach=detach, dry_run=dry_run, output=output)
+        if detach + wait + dry_run > 1:
+            raise click.UsageError("--detach, --wait and --dry-run exclude each other: choose when to come back")
+        mode = "detach" if detach else "wait" if wait else "dry-run" if dry_run else "print"
+        where = where_of(data, at, operator)
+        _launch_on_ring(app, param, given, where=where, operator=operator or data, mode=mode, output=output)
         return
+    if detach or wait or dry_run or at:
+        raise click.UsageError("--detach, --wait, --dry-run and --at are for the ring, not for --local")
     sources, sinks = by_name(source, flag="--source"), by_name(sink, flag="--sink")
     try:
         loaded = load(app, param)
@@ -112,10 +118,9 @@ def _launch_on_ring(
     params: Iterable[Pair],
     given: Mapping[str, int],
     *,
-    data: Path,
-    operator: Path | None,
-    detach: bool,
-    dry_run: bool,
+    where: "Where",
+    operator: Path,
+    mode: str,
     output: str,
 ) -> None:
     loaded = load(app, params)
@@ -123,22 +128,37 @@ def _launch_on_ring(
         limits = replace(loaded.limits, **given)
     except ValueError as error:
         raise Complaint(f"{error}.", "See peer launch --help.") from None
-    from peer.ring_run import launch, print_streams
+    from peer.ring_run import await_end, launch, print_streams
 
-    answer = launch(app, by_name(params, flag="--param"), limits, data=data, operator=operator, rehearse=dry_run)
-    if dry_run or detach:
-        table = columns(answer["places"]) if dry_run else f"App {answer['name']} ({answer['app'][:8]}) runs."
-        show(answer, output=output, table=table)
-        return
-    read = print_streams(data, answer["app"], answer["streams"], form=output)
-    rows = sum(read.rows.values())
-    if read.is_interrupted:
-        click.echo(f"{loaded.name} runs on ({rows:,} rows so far). End it: peer stop {loaded.name}", err=True)
-        return
-    if read.state == "failed":
-        raise Complaint(f'App "{loaded.name}" failed: {read.reason}', "Nothing of it runs. Mend it, then launch again.")
-    missed = f", {read.missed:,} not seen" if read.missed else ""
-    click.echo(f"{loaded.name}: {rows:,} rows out{missed}, {read.state}", err=True)
+    named = by_name(params, flag="--param")
+    answer = launch(app, named, limits, where=where, operator=operator, rehearse=mode == "dry-run")
+    if mode == "dry-run":
+        show(answer, output=output, table=columns(answer["places"]))
+    elif mode == "detach":
+        runs = "runs already" if answer["was_running"] else "runs"
+        show(answer, output=output, table=f"App {answer['name']} ({answer['app'][:8]}) {runs}.")
+    elif mode == "wait":
+        try:
+            status = await_end(where, answer["app"])
+        except KeyboardInterrupt:
+            click.echo(f"{loaded.name} runs on. End it: peer stop {loaded.name}", err=True)
+            return
+        _fail_if(loaded.name, status["state"], status["reason"])
+        rows = sum(status["rows"].values())
+        show(status, output=output, table=f"{loaded.name}: {rows:,} rows out, {status['state']}")
+    else:
+        read = print_streams(where, [(answer["app"], stream) for stream in answer["streams"]], form=output)
+        if read.is_interrupted:
+            click.echo(f"{loaded.name} runs on ({read.rows:,} rows so far). End it: peer stop {loaded.name}", err=True)
+            return
+        _fail_if(loaded.name, read.state, read.reason)
+        missed = f", {read.missed:,} not seen" if read.missed else ""
+        click.echo(f"{loaded.name}: {read.rows:,} rows out{missed}, {read.state}", err=True)
+
+
+def _fail_if(name: str, state: str, reason: str) -> None:
+    if state == "failed":
+        raise Complaint(f'App "{name}" failed: {reason}', f"Nothing of it runs. See `peer logs {name}`, mend it.")
 
 
 def _run(

@@ -1,11 +1,9 @@
 """`peer route KEY`: the way to a key, hop by hop."""
 
-from pathlib import Path
-
 import click
 
-from peer.control import ask
-from peer.options import data_option, output_option, verb
+from peer.control import Where, ask
+from peer.options import output_option, verb, where_options
 from peer.output import columns, show
 
 PATIENCE_S = 20.0
@@ -14,14 +12,14 @@ PATIENCE_S = 20.0
 
 @verb("route")
 @click.argument("key")
-@data_option
+@where_options
 @output_option
-def command(key: str, data: Path, output: str) -> None:
+def command(key: str, where: Where, output: str) -> None:
     """Send a probe to KEY, and show the way it took.
 
     KEY is 40 hexadecimal digits, or a name, which is hashed to its key.
     """
-    route = ask(data, "route", key=key, patience_s=PATIENCE_S)
+    route = ask(where, "route", key=key, patience_s=PATIENCE_S)
     hops = [hop | {"peer": hop["peer"][:8]} for hop in route["hops"]]
     ending = f"key {route['key'][:8]} is owned by peer {route['owner'][:8]}, answered in {route['took_ms']:.2f} ms"
     show(route, output=output, table=f"{columns(hops)}\n{ending}")

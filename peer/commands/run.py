@@ -2,11 +2,16 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from peer.apps import Pair, Pairs, by_name
 from peer.options import Address, Zone, data_option, verb
+
+if TYPE_CHECKING:
+    from peer.config_file import Settings
 
 
 @verb("run")
@@ -41,6 +46,13 @@ from peer.options import Address, Zone, data_option, verb
     metavar="MIB",
     help="Memory for the Python functions of apps.  [default: three quarters of the device's]",
 )
+@click.option("--metrics", type=Address(), metavar="ADDR", help="Serve metrics over HTTP here; port 0 is allowed.")
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where the settings of this device are; flags win over them.  [default: DATA/peer.toml, if there is one]",
+)
 @click.option("--log", type=click.Choice(["text", "json"]), default="text", help="Lines for people, or JSON.")
 @data_option
 @click.pass_context
@@ -56,12 +68,21 @@ def command(
     sink: tuple[Pair, ...],
     slots: int | None,
     memory: int | None,
+    metrics: str | None,
+    config: Path | None,
     log: str,
     data: Path,
 ) -> None:
     """Run a peer on this device until Ctrl-C, which lets it leave in good order; another ends it at once.
 
     Needs what `peer enroll` wrote. Once it has been in a ring it finds its way back without --join.
+
+    \b
+    A file may say what the flags say, and what is behind the sources and sinks of this device:
+        zone = "attic"
+        listen = "0.0.0.0:4000"
+        [sources]
+        readings = "file:/var/log/rooms.csv"
     """
     import time
 
@@ -69,17 +90,33 @@ def command(
     from peer.process_trio import live
     from peer.runtime import PeerConfig
 
-    config = PeerConfig(
+    kept = _settings(config, data)
+
+    def chosen(name: str) -> Any:
+        """What a flag or its variable says; else the file; else the flag's default."""
+        is_default = ctx.get_parameter_source(name) is ParameterSource.DEFAULT
+        return kept.values[name] if is_default and name in kept.values else ctx.params[name]
+
+    peer_config = PeerConfig(
         data_dir=data,
-        listen=listen,
-        join=join,
-        zone=zone,
-        insecure=insecure,
-        virtual_peers=virtual,
-        advertise=advertise,
-        sources=by_name(source, flag="--source"),
-        sinks=by_name(sink, flag="--sink"),
-        slots=slots,
-        memory_mib=memory,
+        listen=chosen("listen"),
+        join=chosen("join"),
+        zone=chosen("zone"),
+        insecure=chosen("insecure"),
+        virtual_peers=chosen("virtual"),
+        advertise=chosen("advertise"),
+        sources={**kept.sources, **by_name(source, flag="--source")},
+        sinks={**kept.sinks, **by_name(sink, flag="--sink")},
+        slots=chosen("slots"),
+        memory_mib=chosen("memory"),
+        metrics=chosen("metrics") or "",
     )
-    ctx.exit(live(config, Log(sys.stdout, form=log, clock=time.time)))
+    ctx.exit(live(peer_config, Log(sys.stdout, form=chosen("log"), clock=time.time)))
+
+
+def _settings(config: Path | None, data: Path) -> "Settings":
+    from peer.config_file import FILE_NAME, Settings, read_settings
+
+    if config is None and not (data / FILE_NAME).exists():
+        return Settings()
+    return read_settings(config or data / FILE_NAME)

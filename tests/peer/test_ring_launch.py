@@ -194,5 +194,5 @@ def test_a_stream_that_is_not_there_names_those_that_are(peer, house):
 
 
 def test_what_a_device_offers_is_shown_there(peer, house, inputs):
-    rows = json.loads(peer("offers", "--data", house.members[0].data, "-o", "json").stdout)
-    assert rows == [{"source": "readings", "spec": f"file:{inputs / 'rooms.csv'}"}]
+    rows = json.loads(peer("offers", "--here", "--data", house.members[0].data, "-o", "json").stdout)
+    assert rows == [{"kind": "source", "name": "readings", "spec": f"file:{inputs / 'rooms.csv'}"}]

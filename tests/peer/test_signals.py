@@ -26,6 +26,9 @@ class Stubborn:
     def on_data(self, handler):
         pass
 
+    def on_visit(self, handler):
+        pass
+
     def offer_room(self, measure):
         pass
 

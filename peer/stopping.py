@@ -1,0 +1,79 @@
+"""End an app in one of three ways, on all its hosts.
+
+    cancel        at once: what is under way is dropped
+    stop          sources are closed; what was read reaches the sinks; windows that are open give no result
+    stop --drain  sources end as if no more was to come: open windows give their results, then the app ends by itself
+
+A stop closes all sources first, then waits until nothing is under way (`hosting/tally.py` says how that is known), then
+ends the app. It waits a bounded time: rows that a slow sink has not taken by then are dropped, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import trio
+
+from dataflow.deploying.requests import CloseSources, Halt
+from dataflow.hosting.tally import UnderWay
+from overlay.contact import Contact
+from overlay.ids import short
+from peer.app_asking import Asking, listed_row
+from peer.app_directory import ALIVE, Listed
+from peer.complaint import Complaint
+from peer.courier_trio import Unanswered
+
+HOWS: Final = ("stop", "drain", "cancel")
+REST_S_MAX: Final = 20.0
+"""How long a stop waits for what is under way."""
+ROUND_S: Final = 0.05
+HALT_S: Final = 5.0
+
+
+async def end_app(asking: Asking, listed: Listed, how: str) -> dict[str, Any]:
+    if how not in HOWS:
+        raise Complaint(f"There is no way {how!r} to end an app.", f"There are: {', '.join(HOWS)}.")
+    if listed.state not in ALIVE:
+        raise Complaint(f'App "{listed.name}" ({listed.app[:8]}) is {listed.state} already.', "See `peer apps`.")
+    contacts = await asking.hosts(listed)
+    is_at_rest = await _come_to_rest(asking, listed, contacts) if how == "stop" else how == "drain"
+    silent = await _halt(asking, listed, contacts, is_drained=how == "drain")
+    return listed_row(listed) | {"how": how, "is_whole": is_at_rest, "silent": silent}
+
+
+async def _come_to_rest(asking: Asking, listed: Listed, contacts: Sequence[Contact]) -> bool:
+    """True if nothing was under way any more; False if it took too long, or a host did not answer."""
+    before: UnderWay | None = None
+    with trio.move_on_after(REST_S_MAX):
+        while True:
+            told = await asking.reports(
+                contacts, lambda _: CloseSources(asking.number(), listed.app, listed.generation)
+            )
+            total = UnderWay(0, 0, 0)
+            for each in told.values():
+                if isinstance(each, Complaint):
+                    return False
+                total += UnderWay(each["waiting"], each["sent"], each["taken"])
+            if total.is_at_rest and total == before:
+                return True
+            before = total
+            await trio.sleep(ROUND_S)
+    return False
+
+
+async def _halt(asking: Asking, listed: Listed, contacts: Sequence[Contact], *, is_drained: bool) -> list[str]:
+    """Tell all of them; returns who did not answer."""
+    silent: list[str] = []
+
+    async def tell(contact: Contact) -> None:
+        request = Halt(asking.number(), listed.app, listed.generation, is_drained, "it was told to stop")
+        try:
+            await asking.host.courier.ask(contact, request, within_s=HALT_S)
+        except Unanswered as error:
+            silent.append(f"{short(contact.peer)}: {error}")
+
+    async with trio.open_nursery() as nursery:
+        for contact in contacts:
+            nursery.start_soon(tell, contact)
+    return sorted(silent)
