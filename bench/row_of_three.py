@@ -19,6 +19,7 @@ from bench.data import folder_of
 from bench.environments import home
 from bench.gate import Gate
 from bench.workloads import ALL
+from dataflow.bundles.limits import Limits
 from peer.complaint import Complaint
 from peer.fleet import Fleet, Member
 from peer.ring_run import launch
@@ -56,7 +57,8 @@ class Row:
         until = time.monotonic() + FREE_S_MAX
         while True:
             try:
-                answer = launch(APPS / f"{app}.py", {}, Limits(), data=self.members[1].data, operator=self._boss, rehearse=False)
+                where = self.members[1].data
+                answer = launch(APPS / f"{app}.py", {}, Limits(), where=where, operator=self._boss, rehearse=False)
                 break
             except Complaint as complaint:
                 if "room" not in complaint.message or time.monotonic() > until:
