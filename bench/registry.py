@@ -28,7 +28,13 @@ ENGINES = {
         Engine("polars", "bench.engines.polars_loop", "polars"),
         Engine("bytewax", "bench.engines.bytewax_rows", "bytewax", latency="bench.engines.bytewax_latency"),
         Engine("bytewax-arrow", "bench.engines.bytewax_arrow", "bytewax", kinds=("W1", "W2", "W4")),
-        Engine("pathway", "bench.engines.pathway_static", "pathway", throws_rows_away=True),
+        Engine(
+            "pathway",
+            "bench.engines.pathway_static",
+            "pathway",
+            throws_rows_away=True,
+            latency="bench.engines.pathway_latency",
+        ),
         Engine("pyspark", "bench.engines.spark_sql", "pyspark", stays=True, throws_rows_away=True, needs_java=True),
         Engine("flink", "bench.engines.flink_sql", "flink", stays=True, throws_rows_away=True, needs_java=True),
     )
