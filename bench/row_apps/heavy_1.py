@@ -8,7 +8,7 @@ WORDS = "zero one two three four five six seven eight nine"
 
 
 def spelled(row: dict[str, Any]) -> dict[str, Any]:
-    words = [WORDS.split()[int(digit)] for digit in str(row["price"] ** 4)]
+    words = [WORDS.split()[int(digit)] for digit in str(row["price"] ** 12)]
     return {"auction": row["auction"], "words": "-".join(sorted(words))}
 
 
