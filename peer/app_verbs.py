@@ -177,7 +177,7 @@ class AppVerbs:
             "first": reply.first,
             "next": reply.next,
             "is_ended": reply.is_ended,
-            "state": facts.get("state", "running"),
+            "state": _state_of_stream(facts),
             "reason": facts.get("reason", ""),
         }
 
@@ -208,3 +208,12 @@ class AppVerbs:
             raise Complaint(f'App "{listed.name}" {fact}.', f"It has: {', '.join(names)}.")
         place = facts["sinks"][found[0]]
         return next(it for it in contacts_in(facts) if short(it.peer) == place), found[0]
+
+
+def _state_of_stream(facts: dict[str, Any]) -> str:
+    """How it is with a stream, by the facts of its keeper, or by none while rows come.
+
+    A stream that has ended while its app is still running has seen all its input: the rest of the app will follow.
+    """
+    state = str(facts.get("state", "running"))
+    return "ended" if facts and state == "running" else state

@@ -6,6 +6,9 @@
 
 A stop closes all sources first, then waits until nothing is under way (`hosting/tally.py` says how that is known), then
 ends the app. It waits a bounded time: rows that a slow sink has not taken by then are dropped, and that is said.
+
+A stop and a cancel come back when the app is listed as over, so that whoever launches it again at once is not told that
+it runs already. A drain takes as long as it takes, and is not waited for.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ REST_S_MAX: Final = 20.0
 """How long a stop waits for what is under way."""
 ROUND_S: Final = 0.05
 HALT_S: Final = 5.0
+LISTED_S_MAX: Final = 8.0
+"""How long a halted app may take to close its sinks and workers, and its keeper to publish that."""
 
 
 async def end_app(asking: Asking, listed: Listed, how: str) -> dict[str, Any]:
@@ -39,7 +44,8 @@ async def end_app(asking: Asking, listed: Listed, how: str) -> dict[str, Any]:
     contacts = await asking.hosts(listed)
     is_at_rest = await _come_to_rest(asking, listed, contacts) if how == "stop" else how == "drain"
     silent = await _halt(asking, listed, contacts, is_drained=how == "drain")
-    return listed_row(listed) | {"how": how, "is_whole": is_at_rest, "silent": silent}
+    is_over = how != "drain" and not silent and await _is_listed_over(asking, listed)
+    return listed_row(listed) | {"is_over": is_over, "how": how, "is_whole": is_at_rest, "silent": silent}
 
 
 async def _come_to_rest(asking: Asking, listed: Listed, contacts: Sequence[Contact]) -> bool:
@@ -59,6 +65,17 @@ async def _come_to_rest(asking: Asking, listed: Listed, contacts: Sequence[Conta
                 return True
             before = total
             await trio.sleep(ROUND_S)
+    return False
+
+
+async def _is_listed_over(asking: Asking, listed: Listed) -> bool:
+    with trio.move_on_after(LISTED_S_MAX):
+        while any(
+            (it.app, it.generation) == (listed.app, listed.generation) and it.state in ALIVE
+            for it in await asking.listed()
+        ):
+            await trio.sleep(ROUND_S)
+        return True
     return False
 
 

@@ -134,7 +134,7 @@ def test_two_launches_race_for_the_last_slot_and_one_wins(shed, tmp_path):
     assert (len(won), len(lost)) == (1, 1), lost
     gate = shed.members[2].peer[:8]
     assert f"peer {gate}" in lost[0] and "lacks" in lost[0] and "slot" in lost[0]
-    shed.members[0].ask("end", app=won[0]["app"], how="cancel")
+    shed.members[0].ask("end", app=won[0]["app"], how="cancel", patience_s=30.0)
     all_is_free(shed)
 
 

@@ -180,6 +180,15 @@ def test_cancel_ends_at_once_and_only_once(peer, house, run, feed):
     assert "is halted already" in result.stderr
 
 
+@pytest.mark.parametrize("ending", [("stop",), ("cancel",)])
+def test_an_app_that_was_ended_may_be_launched_again_at_once(peer, house, run, ending):
+    for generation in (1, 2, 3):
+        result = run(f"again-{ending[0]}", "--detach", "-o", "json")
+        answer = json.loads(result.stdout)
+        assert (answer["was_running"], answer["generation"]) == (False, generation)
+        assert shown(peer, *ending, answer["name"], "--data", house.members[2].data)["is_over"]
+
+
 def test_launch_wait_comes_back_when_the_app_is_over(peer, house, run, feed):
     def speak():
         feed.await_reader()

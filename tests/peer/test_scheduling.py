@@ -84,7 +84,7 @@ def test_a_scheduler_is_elected_found_and_when_it_dies_replaced(attic, tmp_path)
     attic.until(lambda: heater.ask("status")["scheduled_apps"] == 2, "both apps to be counted", within_s=60)
 
     # What is over is not counted.
-    kettle.ask("end", app=facts["app"], how="cancel")
+    kettle.ask("end", app=facts["app"], how="cancel", patience_s=30.0)
     attic.until(lambda: heater.ask("status")["scheduled_apps"] == 1, "the halted app to be let go", within_s=30)
 
 
