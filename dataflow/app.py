@@ -13,6 +13,7 @@ from typing import Any
 from dataflow.bundles.limits import Limits
 from dataflow.durations import Duration, duration_us
 from dataflow.errors import AppError, did_you_mean, place_of_caller
+from dataflow.generations.promise import promise_of
 from dataflow.graph import Flow, Graph, check
 from dataflow.operators import source
 from dataflow.schema import SchemaLike, parse_schema, require_columns
@@ -26,8 +27,19 @@ GIVEN_PARAMS: ContextVar[Mapping[str, str]] = ContextVar("GIVEN_PARAMS", default
 class App:
     """A stream application. Begin with `source`, end streams with `sink`."""
 
-    def __init__(self, name: str, *, limits: Limits | None = None) -> None:
-        """`limits`: what its Python functions may use on each host; see bundles/limits.py."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        limits: Limits | None = None,
+        guarantee: str = "exactly-once",
+        epoch: Duration = "1s",
+    ) -> None:
+        """`limits`: what its Python functions may use on each host; see bundles/limits.py.
+
+        `guarantee` and `epoch`: what holds when a peer dies, and how often state is committed; see
+        generations/promise.py.
+        """
         place = place_of_caller()
         if not isinstance(name, str) or not name.strip():
             raise AppError(f"an app needs a name, not {name!r}", place=place)
@@ -35,6 +47,10 @@ class App:
         if limits is not None and not isinstance(limits, Limits):
             raise AppError(f"limits are Limits(memory_mib=...), not {limits!r}", place=place)
         self.limits = limits or Limits()
+        try:
+            self.promise = promise_of(guarantee, duration_us(epoch, what="epoch"))
+        except ValueError as error:
+            raise AppError(f'app "{name}": {error}', place=place) from None
         self.file = place.file
         self.graph = Graph()
         self.params: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Nothing is lost.
 
-Here will live the register that every app keeps on three peers, the tokens that end epochs, snapshots, the
-erasure coding of their fragments, custody of other peers' fragments, and the choice of where to back up.
+Here live the register that every app keeps on three peers, the coding of snapshots into fragments, custody of other
+peers' fragments, and logs of what sources have read.
 Imports `overlay` only: state is bytes here, never operators.
 """

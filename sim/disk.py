@@ -73,8 +73,11 @@ class SimDisk:
         self.cut_power_at = 0
         self.is_off = False
         self.syncs = 0
+        self.fulls = 0
+        self.tears = 0
+        """How often each has struck."""
         self._rng = rng
-        self._faults = faults or DiskFaults()
+        self.faults = faults or DiskFaults()
         self._files: dict[str, _File] = {}
         self._deleted: dict[str, _File] = {}
         self._renames: dict[str, _File | None] = {}  # what a put replaced, until the folder is synced
@@ -160,7 +163,7 @@ class SimDisk:
                 else:
                     self._files[name] = old
         for name, file in sorted(self._deleted.items()):
-            if self._rng.random() < self._faults.returns:
+            if self._rng.random() < self.faults.returns:
                 self._files[name] = file
         for name, file in sorted(self._files.items()):
             self._lose(file)
@@ -182,7 +185,8 @@ class SimDisk:
 
     def _lose(self, file: _File) -> None:
         end = self._rng.randint(file.synced, len(file.data))
-        if self._rng.random() < self._faults.torn:
+        if self._rng.random() < self.faults.torn:
+            self.tears += len(file.data) > file.synced
             end = len(file.data)
             first = -(-file.synced // SECTOR_BYTES) * SECTOR_BYTES
             for at in [file.synced, *range(first, end, SECTOR_BYTES)]:
@@ -190,9 +194,9 @@ class SimDisk:
                 if self._rng.random() < 0.5:
                     file.data[at : at + size] = bytes(size)
         del file.data[end:]
-        if len(file.data) > file.synced and self._rng.random() < self._faults.flips_unsynced:
+        if len(file.data) > file.synced and self._rng.random() < self.faults.flips_unsynced:
             file.data[self._rng.randrange(file.synced, len(file.data))] ^= 1 << self._rng.randrange(8)
-        if file.data and self._rng.random() < self._faults.flips:
+        if file.data and self._rng.random() < self.faults.flips:
             file.data[self._rng.randrange(len(file.data))] ^= 1 << self._rng.randrange(8)
         file.synced = len(file.data)  # what can be read after a power cut has reached the disk
 
@@ -210,10 +214,11 @@ class SimDisk:
     def _require_room(self, size: int) -> None:
         self._require_power()
         used = sum(len(file.data) for file in self._files.values())
-        no_room = self._faults.room_bytes and used + size > self._faults.room_bytes
-        if no_room or self._rng.random() < self._faults.full:
+        no_room = self.faults.room_bytes and used + size > self.faults.room_bytes
+        if no_room or self._rng.random() < self.faults.full:
+            self.fulls += 1
             raise DiskFull("the simulated disk is full; free some room or raise the quota")
 
     def _spend(self) -> None:
-        if self._faults.slow_s:
-            self._delay_s += self._rng.uniform(0.0, self._faults.slow_s)
+        if self.faults.slow_s:
+            self._delay_s += self._rng.uniform(0.0, self.faults.slow_s)

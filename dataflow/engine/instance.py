@@ -47,6 +47,8 @@ class Instance:
         self._sent_us = TIME_MIN_US
         self._aligned: int | None = None
         self._said_idle = False
+        self.is_short = False
+        """Is a writer of ours away, who will come back with more? Then the end of the others is not ours."""
 
     @property
     def waiting(self) -> set[int]:
@@ -58,7 +60,7 @@ class Instance:
 
     @property
     def ended(self) -> bool:
-        return all(self._ended)
+        return all(self._ended) and not self.is_short
 
     def marks(self) -> bytes:
         """For a snapshot: at an aligned token, before `release`, or after the end. What is held lies behind it."""
@@ -86,6 +88,10 @@ class Instance:
     def watermark_us(self) -> int | None:
         """How far event time has come here: None before the first watermark, and when all input has ended."""
         return self._sent_us if TIME_MIN_US < self._sent_us < TIME_MAX_US else None
+
+    def mark_ended(self, channel: int) -> None:
+        """Of one that is restored: its writer has ended, though our marks may be from a time when it was not there."""
+        self._ended[channel] = True
 
     def feed(self, source: int, message: Message) -> list[Output]:
         """Take one message of one input; give what follows from it."""

@@ -13,6 +13,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final, get_args
 
@@ -28,15 +29,20 @@ from dataflow.generations.keeper import Noted as KeeperNoted
 from dataflow.generations.life import life_id
 from dataflow.generations.messages import Acknowledge, Keep, Nudge, Watch, unpack_notes
 from dataflow.generations.ports import Ports
-from dataflow.generations.record import Record, unpack_record
+from dataflow.generations.record import Phase, Record, unpack_record
 from overlay.contact import Contact
 from overlay.frames import BODY_BYTES_MAX, Buffer
-from overlay.ids import PeerId
+from overlay.ids import PeerId, short
 from overlay.wire import WireError
 from recovery.register.config import Config, WireConfig
+from recovery.register.membership import Move
 from recovery.register.proposer import Again, Decided, NoQuorum, Proposal, Refused, Standing, Unsure, Wait
 
 PREFIX: Final = "charter-"
+DOES_NOT_LEAD: Final = "looks after that app, but does not lead"
+PROBE_S: Final = 2.5
+SILENT_S: Final = 10.0
+"""Silence after which a member of the register is replaced: longer than a restart, shorter than two in a row."""
 VOTE_S: Final = 2.0
 """What a member may take to vote: a write to its disk, and a busy device."""
 _CONFIG: Final = get_args(WireConfig)[1]
@@ -56,9 +62,18 @@ class Caretaker:
         self._again: Again | None = None
         self._proposal: Proposal | None = None
         self._waits_until: float | None = None
+        self._own: Callable[[Any, float], list[Effect]] | None = None
+        """If the proposal is not the keeper's but about the register itself: what follows from its outcome."""
+        self._queued: Propose | None = None
+        self._heard: dict[PeerId, float] = {}
+        self._probe_at = 0.0
         self.keeper = Keeper(
             ports.me.peer, charter.record, charter.sealed, number=ports.errands.number, settings=settings
         )
+
+    @property
+    def charter(self) -> Charter:
+        return self._charter
 
     @property
     def record(self) -> Record:
@@ -100,10 +115,13 @@ class Caretaker:
         if self._waits_until is not None and now >= self._waits_until and self._proposal is not None:
             self._waits_until = None
             out += self._propose_on(self._proposal, self._proposal.waited(), now)
-        return [*out, *self._carry(self.keeper.woken(now), now)]
+        return [*out, *self._carry(self.keeper.woken(now), now), *self._probe(now)]
 
     def watched(self, asker: Contact, it: Watch) -> list[Effect]:
-        return [Reply(asker, Agreed(it.ask))]
+        """Yes only if we lead. To be there is not enough: two with other lists of members would wait for each other."""
+        if self.keeper.is_leading or self.is_over:
+            return [Reply(asker, Agreed(it.ask))]
+        return [Reply(asker, Declined(it.ask, DOES_NOT_LEAD))]
 
     def acknowledged(self, asker: Contact, it: Acknowledge, body: Buffer, now: float) -> list[Effect]:
         try:
@@ -147,6 +165,11 @@ class Caretaker:
         )
 
     def _propose(self, it: Propose, now: float) -> list[Effect]:
+        if self._proposal is not None:
+            assert self._own is not None, "the keeper has at most one proposal"
+            self._queued = it
+            return []
+
         def change(content: bytes | None) -> bytes | None:
             if content is None:
                 return None
@@ -186,6 +209,13 @@ class Caretaker:
             self._waits_until = now + step.seconds
             return [Later(self._waits_until)]
         self._proposal = None
+        own, self._own = self._own, None
+        if own is not None:
+            out = own(step, now)
+            if self._proposal is None and self._queued is not None:
+                queued, self._queued = self._queued, None
+                out += self._propose(queued, now)
+            return out
         if isinstance(step, Decided | Refused):
             self._config, self._standing = step.config, step.standing
             if step.content is None:
@@ -199,6 +229,93 @@ class Caretaker:
             return self._carry(self.keeper.undecided(reason, now), now)
         assert isinstance(step, Unsure), step
         return self._carry(self.keeper.undecided("too many changes of others came between", now), now)
+
+    # -- who votes --
+
+    def _probe(self, now: float) -> list[Effect]:
+        """Whoever leads asks the other members now and then, and replaces one that stays silent."""
+        if not self.keeper.is_leading or self.is_over:
+            self._heard.clear()
+            return []
+        if now < self._probe_at:
+            return []
+        self._probe_at = now + PROBE_S
+        others = [peer for peer in self._config.peers if peer != self._ports.me.peer]
+        self._heard = {peer: self._heard.get(peer, now) for peer in others}
+        out: list[Effect] = [Later(self._probe_at)]
+        for peer in others:
+            watch = Watch(self._ports.errands.number(), self.app, self.life)
+            ask = Ask(peer, watch, within_s=PROBE_S, contact=self._contact_of(peer))
+            out.append(self._ports.errands.put(ask, partial(self._on_heard, peer), lambda *_: []))
+        silent = [peer for peer in others if now - self._heard[peer] >= SILENT_S]
+        return [*out, *(self._replace(silent[0], now) if silent else ())]
+
+    def _on_heard(self, peer: PeerId, reply: Any, body: Buffer, now: float) -> list[Effect]:
+        self._heard[peer] = now
+        # It may vote and not know what for: nobody told it, or it forgot.
+        is_unaware = isinstance(reply, Declined) and reply.reason != DOES_NOT_LEAD
+        return [self._tell_to_keep(peer)] if is_unaware and self.keeper.is_leading and not self.is_over else []
+
+    def _replace(self, lost: PeerId, now: float) -> list[Effect]:
+        """Seal the config with the name of the next, in which a newcomer votes instead of the one that is silent."""
+        newcomer = self._newcomer(lost)
+        if self._proposal is not None or newcomer is None:
+            return []
+        self._heard[lost] = now  # if this fails, try again after as long a silence
+        peers = [peer for peer in self._config.peers if peer != lost]
+        self._standing = None
+        self._proposal = move = Move(
+            life_id(self.app, self.life),
+            self._config,
+            self._ports.me.peer,
+            [*peers, newcomer.peer],
+            next_ask=self._ports.errands.number,
+            rng=self._rng,
+        )
+        self._own = partial(self._on_moved, lost, newcomer)
+        return self._propose_on(move, move.begin(), now)
+
+    def _newcomer(self, lost: PeerId) -> Contact | None:
+        """In a zone of its own if there is one, like the members that the launch chose."""
+        stay = [self._contact_of(peer) for peer in self._config.peers if peer != lost]
+        zones = {it.zone for it in stay if it is not None}
+        able = [it for it in self._ports.candidates() if it.peer not in self._config.peers]
+        for it in sorted(able, key=lambda it: (it.zone in zones, it.peer)):
+            contact = self._ports.contact_of(it.peer)
+            if contact is not None:
+                return contact
+        return None
+
+    def _on_moved(self, lost: PeerId, newcomer: Contact, step: Any, now: float) -> list[Effect]:
+        if isinstance(step, NoQuorum):
+            self._config = step.config
+        if not isinstance(step, Decided | Refused):
+            return []
+        self._config, self._standing = step.config, step.standing
+        if newcomer.peer not in self._config.peers:  # somebody else was quicker
+            return []
+        told = Noted(self.app, "sealed", f"peer {short(newcomer.peer)} votes instead of {short(lost)}")
+
+        def change(stands: Record) -> Record | None:
+            return stands.with_member(newcomer, instead_of=lost) if stands.phase is Phase.RUNNING else None
+
+        self._own = partial(self._on_members, newcomer)
+        return [told, *self._propose(Propose(change), now)]
+
+    def _on_members(self, newcomer: Contact, step: Any, now: float) -> list[Effect]:
+        """The record names the newcomer: it is told to keep what the others keep."""
+        if not isinstance(step, Decided | Refused) or step.content is None:
+            return []
+        self._config, self._standing = step.config, step.standing
+        self.keeper.adopt(unpack_record(step.content))
+        return [self._tell_to_keep(newcomer.peer)]
+
+    def _tell_to_keep(self, peer: PeerId) -> Effect:
+        body = pack_keep(self._config, Charter(self.record, self._charter.sealed))
+        keep = Keep(self._ports.errands.number(), self.app, self.life)
+        return self._ports.errands.put(
+            Ask(peer, keep, body, contact=self._contact_of(peer)), lambda *_: [], lambda *_: []
+        )
 
     def _contact_of(self, peer: PeerId) -> Contact | None:
         return self.keeper.record.contact_of(peer) or self._ports.contact_of(peer)

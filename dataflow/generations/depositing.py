@@ -2,6 +2,7 @@
 
     store      encode, choose a shape and holders, seal, code (all on another thread); deposit slice by slice
     fetch      retrieve every slice of every part from its holders, at once; open and join them (on another thread)
+    repair     a holder is dead: its fragments are rebuilt from others and given to somebody else
     let go     tell holders what nobody will ask for again
 
 Which peers may hold is asked anew for every snapshot: neighbours come and go. A deposit that fails is tried again with
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgpack
@@ -28,6 +30,7 @@ from recovery.coding.sealing import seal
 from recovery.coding.slices import slices
 from recovery.custody.deposit import Deposit, Deposited
 from recovery.custody.messages import DropFragments, Place
+from recovery.custody.repair import Rebuild, Repair, Repaired
 from recovery.custody.retrieval import Gathered, NotEnoughFragments, Retrieval
 from recovery.holders import Candidate
 from recovery.manifest import Part as Slice
@@ -103,6 +106,17 @@ class Custody:
     ) -> list[Effect]:
         """`done` gets the bytes of each part in order, or a `NotEnoughFragments`, or what else went wrong."""
         return _Fetching(self, instance, parts, epoch, done).begin(now)
+
+    def repair(
+        self, instance: str, part: Part, gone: PeerId, done: Callable[[Part | None, float], list[Effect]], now: float
+    ) -> list[Effect]:
+        """`done` gets the part with its new holders, or None if nothing came of it: then it is as it was."""
+        if part.is_inline:
+            return []
+        found = unpack_slices(part.data)
+        if not any(gone in it.holders for it in found):
+            return []
+        return _Repairing(self, instance, part, found, gone, done).begin(now)
 
     def let_go(self, instance: str, gone: Sequence[Part], kept: Sequence[Part]) -> list[Effect]:
         """Holders may drop all but `kept`. Nobody waits for it: what one drop misses the next one takes."""
@@ -190,6 +204,81 @@ class _Depositing:
             told = Noted(self._custody.life, "not-stored", f"{self._name}: directions of {len(packed)} bytes")
             return [told, *self._done(None, now)]
         return self._done(Part(*self._where, False, packed), now)
+
+
+class _Repairing:
+    """The slices of one part that a dead peer held fragments of."""
+
+    def __init__(
+        self,
+        custody: Custody,
+        instance: str,
+        part: Part,
+        slices: Sequence[Slice],
+        gone: PeerId,
+        done: Callable[[Part | None, float], list[Effect]],
+    ) -> None:
+        self._custody = custody
+        self._instance = instance
+        self._part = part
+        self._slices = list(slices)
+        self._gone = gone
+        self._done = done
+        self._left = {at for at, it in enumerate(slices) if gone in it.holders}
+        self._is_changed = False
+
+    def begin(self, now: float) -> list[Effect]:
+        return [effect for at in sorted(self._left) for effect in self._repair(at, now)]
+
+    def _repair(self, at: int, now: float) -> list[Effect]:
+        custody, it = self._custody, self._slices[at]
+        candidates = list(custody.candidates())
+        machine = Repair(
+            custody.life,
+            self._instance,
+            it,
+            epoch=self._part.epoch,
+            gone={self._gone},
+            candidates=candidates,
+            first_ask=custody.errands.numbers(Repair.asks_max(total=it.total, candidates=len(candidates) + 1)),
+            may_double=True,
+        )
+        return self._go_on(at, machine, machine.begin(), now)
+
+    def _go_on(self, at: int, machine: Repair, steps: Any, now: float) -> list[Effect]:
+        def done(step: Any, then: float) -> list[Effect]:
+            if isinstance(step, Rebuild):
+                return [
+                    Do(("store", self._custody.life, self._instance), step.run, partial(self._rebuilt, at, machine))
+                ]
+            return self._on_slice(at, step, then)
+
+        return self._custody.errands.carry(
+            machine,
+            steps,
+            done,
+            now=now,
+            within_s=DEPOSIT_S,
+            contact_of=self._custody.contact_of,
+            has_bodies=True,
+        )
+
+    def _rebuilt(self, at: int, machine: Repair, result: Any, now: float) -> list[Effect]:
+        if isinstance(result, BaseException):
+            return self._on_slice(at, result, now)
+        return self._go_on(at, machine, machine.rebuilt(result), now)
+
+    def _on_slice(self, at: int, step: Any, now: float) -> list[Effect]:
+        if isinstance(step, Repaired) and step.part != self._slices[at]:
+            self._slices[at] = step.part
+            self._is_changed = True
+        self._left.discard(at)
+        if self._left:
+            return []
+        packed = pack_slices(self._slices)
+        if not self._is_changed or len(packed) > PART_BYTES_MAX:
+            return self._done(None, now)
+        return self._done(Part(self._part.generation, self._part.epoch, False, packed), now)
 
 
 class _Fetching:

@@ -105,6 +105,16 @@ class WriteSink:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenIn:
+    """A sink has taken rows whose oldest bears this stamp: see hosting/stamps.py."""
+
+    app: str
+    sink: str
+    stamp: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """The app's state here is another: whoever shows or announces it may look."""
 
@@ -139,6 +149,7 @@ Effect = (
     | SyncSource
     | TrimSource
     | WriteSink
+    | TakenIn
     | Changed
     | Noted
     | Refusal

@@ -1,6 +1,6 @@
 """Look after one app: one machine on each member of its register, of which the lowest live one leads.
 
-    watching    others lead; ask them now and then whether they do
+    watching    others lead; ask those before us now and then whether they do
     reading     the register tells what stands
     hosting     every host of the generation is handed its charter, restores and gets ready
     beginning   all are ready: sources speak
@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from dataflow.deploying.charter import Charter
 from dataflow.deploying.requests import Agreed, Begin, Declined, Halt, Host, Measure, Measured, Room, sentence_of
-from dataflow.generations.messages import BeginEpoch, Commit, EpochBegun, Watch
+from dataflow.generations.messages import BeginEpoch, Commit, EpochBegun, Over, Watch
 from dataflow.generations.notes import Note
 from dataflow.generations.reassign import Move, reassign
 from dataflow.generations.record import Phase, Record
@@ -45,8 +45,9 @@ from overlay.ids import PeerId, short
 class KeeperSettings:
     beat_s: float = 1.0
     """How often hosts are asked, whether or not an epoch is due: also how quickly silence is noticed."""
-    answer_s: float = 2.0
-    """What a host may take to answer a beat. It answers at once; a busy device may take a second."""
+    answer_s: float = 4.0
+    """What a host may take to answer a beat. It answers at once, but a busy device may take seconds; one that is gone
+    mostly says so at once, because its connections break."""
     misses_max: int = 2
     """Unanswered beats until a host counts as gone."""
     host_s: float = 60.0
@@ -59,6 +60,10 @@ class KeeperSettings:
     """Pause after a failed read, or while nobody has room."""
     loss_retry_s: float = 5.0
     """Pause before a generation is hosted again that lacked fragments."""
+    tell_over_s: float = 600.0
+    """How long hosts that do not answer are told again that the app is over."""
+    gone_s: float = 15.0
+    """How long a host that was lost is passed over although it answers: it may be one that only we cannot rely on."""
     first_epoch_s: float = 0.2
     """The first epoch comes early: whoever launched the app waits for its first rows."""
 
@@ -144,7 +149,8 @@ class Keeper:
         self._open: dict[int, tuple[Contact, Any]] = {}
         self._waiting: set[int] = set()
         self._rooms: dict[PeerId, Room] = {}
-        self._gone: dict[tuple[PeerId, int], str] = {}
+        self._gone: dict[tuple[PeerId, int], float] = {}
+        """Hosts that were lost, in which life, and until when they are passed over."""
         self._misses: dict[PeerId, int] = {}
         self._unwatched: dict[PeerId, int] = {}
         self._offers: dict[int, dict[PeerId, Contact]] = {}
@@ -153,7 +159,11 @@ class Keeper:
         self._move: Move | None = None
         self._has_proposal = False
         self._is_nudged = False
+        self._untold: dict[PeerId, Contact] = {}
+        self._tell_until = 0.0
         self._wish: tuple[Phase, str] | None = None
+        self._farewell: tuple[Phase, str] | None = None
+        self._farewell_epoch = 0
         self._due = {"watch": 0.0, "beat": 0.0, "epoch": 0.0, "retry": 0.0}
 
     # -- what happens --
@@ -167,7 +177,7 @@ class Keeper:
 
     def woken(self, now: float) -> list[Effect]:
         if self.stage is Stage.OVER:
-            return []
+            return self._tell_again(now)
         out: list[Effect] = []
         if self._lower() and now >= self._due["watch"]:
             out += self._watch(now)
@@ -190,7 +200,7 @@ class Keeper:
             return self._on_watched(to, isinstance(reply, Agreed), now)
         if not self.is_leading or getattr(request, "generation", self.record.generation) != self.record.generation:
             return []
-        if isinstance(reply, Declined) and not isinstance(request, Measure | Commit | Halt):
+        if isinstance(reply, Declined) and not isinstance(request, Measure | Commit | Halt | Over):
             if reply.reason.startswith(DATA_LOSS):
                 return self._wait_for_holders(reply.reason, now)
             return self._lose(to, reply.reason, now)
@@ -209,13 +219,15 @@ class Keeper:
         self._waiting.discard(ask)
         if isinstance(request, Watch):
             return self._on_watched(to, False, now)
+        if self.stage is Stage.OVER:
+            return self._untold_yet(to, now)
         if not self.is_leading or getattr(request, "generation", self.record.generation) != self.record.generation:
             return []
         if isinstance(request, BeginEpoch):
             self._misses[to.peer] = self._misses.get(to.peer, 0) + 1
             if self._misses[to.peer] < self._settings.misses_max:
                 return []
-        if isinstance(request, Measure | Commit | Halt):
+        if isinstance(request, Measure | Commit | Halt | Over):
             return self._proceed(now)
         return self._lose(to, reason, now)
 
@@ -245,7 +257,7 @@ class Keeper:
     def confirmed_dead(self, contact: Contact, now: float) -> list[Effect]:
         """The overlay is sure."""
         if contact.peer in self.record.members:
-            self._unwatched[contact.peer] = self._settings.watch_misses_max
+            self._unwatched[contact.peer] = self._patience
         if self.is_leading and any(
             it.peer == contact.peer and it.boot_ms <= contact.boot_ms for it in self.record.assignment.places
         ):
@@ -254,15 +266,20 @@ class Keeper:
 
     def offered(self, stage: int, contact: Contact, now: float) -> list[Effect]:
         """A device brings a source of ours, for the first time or back."""
-        homes = self.record.homes
-        places = {it.instance: it for it in self.record.assignment.places}
-        for instance, peer in homes.items():
-            if instance.stage == stage and peer == contact.peer:
-                place = places.get(instance)
-                if place is not None and place.boot_ms >= contact.boot_ms:
-                    return []
+        if not self.lacks(stage, contact):
+            return []
+        self._gone.pop((contact.peer, contact.boot_ms), None)  # it speaks: nobody else can read its source
         self._offers.setdefault(stage, {})[contact.peer] = contact
         return self._change_soon(now)
+
+    def lacks(self, stage: int, contact: Contact) -> bool:
+        """Does this life of a device not read that source for us yet?"""
+        if contact.peer in self._departing:
+            return False
+        return not any(
+            it.instance.stage == stage and it.peer == contact.peer and it.boot_ms >= contact.boot_ms
+            for it in self.record.assignment.places
+        )
 
     def departing(self, peer: PeerId, now: float) -> list[Effect]:
         """A host leaves on purpose: after the next epoch what it has goes elsewhere, and nothing is replayed."""
@@ -271,41 +288,51 @@ class Keeper:
         self._departing.add(peer)
         return self._change_soon(now)
 
-    def end(self, phase: Phase, reason: str, now: float) -> list[Effect]:
-        """The app is to be over: halted by a person, failed by its own code."""
+    def end(self, phase: Phase, reason: str, now: float, *, is_clean: bool = False) -> list[Effect]:
+        """The app is to be over: halted by a person, failed by its own code. `is_clean`: behind one more epoch."""
+        if is_clean and self.stage is Stage.RUNNING and self._wish is None and self._farewell is None:
+            self._farewell = (phase, reason)
+            self._is_nudged = True
+            # An epoch that is under way may have begun before the last rows: only the one after it holds them all.
+            self._farewell_epoch = (self._epoch.number if self._epoch is not None else self.record.epoch) + 1
+            return self.woken(now)
         self._wish = self._wish or (phase, reason)
         return self._over_if_wished(now)
 
     def decided(self, record: Record, now: float) -> list[Effect]:
         """What we proposed stands. A read is decided too."""
+        return self._on_record(record, now, is_ours=True)
+
+    def refused(self, record: Record, now: float) -> list[Effect]:
+        """Our change did not fit what stands: somebody else was quicker. Go on from there."""
+        return self._on_record(record, now, is_ours=False)
+
+    def _on_record(self, record: Record, now: float, *, is_ours: bool) -> list[Effect]:
         self._has_proposal = False
         before, self.record = self.record, record
         if record.phase is not Phase.RUNNING:
             return self._finish(now)
+        if not self.is_leading:  # we stepped back meanwhile
+            return []
         if self._wish is not None:
             return self._over_if_wished(now)
-        if self.stage is Stage.RUNNING and record.generation == before.generation:
+        is_same = record.generation == before.generation
+        if self.stage is Stage.RUNNING and is_same:
             return self._on_committed(now)
-        return [*self._release(before), *self._drive(now)]
+        if self.stage is Stage.MEASURING and is_same:  # a commit that was under way when somebody was lost
+            return [*self._tell_committed(), *self._proceed(now)]
+        return [*(self._release(before) if is_ours else ()), *self._drive(now)]
 
-    def refused(self, record: Record, now: float) -> list[Effect]:
-        """Our change did not fit what stands: somebody else was quicker. Go on from there."""
-        self._has_proposal = False
-        moved = record.generation != self.record.generation
-        self.record = record
-        if record.phase is not Phase.RUNNING:
-            return self._finish(now)
-        if self._wish is not None:
-            return self._over_if_wished(now)
-        if self.stage is Stage.RUNNING and not moved:
-            return self._on_committed(now)
-        return self._drive(now)
+    def adopt(self, record: Record) -> None:
+        """The same generation, with other members of its register. (Of another, our next proposal will hear.)"""
+        if record.generation == self.record.generation and record.epoch >= self.record.epoch:
+            self.record = record
 
     def undecided(self, reason: str, now: float) -> list[Effect]:
         """No quorum of the register answers: nothing may be decided, so nothing is."""
         self._has_proposal = False
         self._due["retry"] = now + self._settings.retry_s
-        if self.stage is not Stage.RUNNING:
+        if self.is_leading and self.stage not in (Stage.RUNNING, Stage.MEASURING):
             self.stage = Stage.READING
         return [Noted("no-quorum", reason), *self._sleep(now)]
 
@@ -331,11 +358,15 @@ class Keeper:
             return self._step_back(now, to)
         return self._step_up(now)
 
+    @property
+    def _patience(self) -> int:
+        """Rounds without a leader below us, until we lead. One more for each place, so that one steps up, not all."""
+        return self._settings.watch_misses_max + max(0, len(self._lower()) - 1)
+
     def _step_up(self, now: float) -> list[Effect]:
-        silent = self._settings.watch_misses_max
         if self.is_leading or self.stage is Stage.OVER:
             return []
-        if any(self._unwatched.get(peer, 0) < silent for peer in self._lower()):
+        if any(self._unwatched.get(peer, 0) < self._patience for peer in self._lower()):
             return []
         return self._lead(now)
 
@@ -354,6 +385,8 @@ class Keeper:
 
     def _read(self, now: float) -> list[Effect]:
         self.stage = Stage.READING
+        if self._has_proposal:  # from before we stepped back; its outcome tells as much
+            return []
         return self._propose(lambda record: record)
 
     def _drive(self, now: float) -> list[Effect]:
@@ -392,18 +425,30 @@ class Keeper:
     # -- epochs --
 
     def _run(self, now: float) -> list[Effect]:
+        if self._wants_change and (not self._has_sources or self._is_stuck(now)):
+            return self._measure(now)  # no token will come: there is nothing to wait for
         is_due = now >= self._due["epoch"] or self._is_nudged
         if self._epoch is None and is_due:
             self._epoch = _Epoch(self.record.epoch + 1, now, holds=self._wants_change)
             self._is_nudged = False
             self._due["epoch"] = now + self.record.epoch_ms / 1000
             return self._announce(now)
-        if self._epoch is not None and now >= self._epoch.begun_at + self._settings.subsume_s:
-            self._epoch = _Epoch(self._epoch.number + 1, now, holds=self._epoch.holds)
+        if self._is_stuck(now):
+            assert self._epoch is not None
+            self._epoch = _Epoch(self._epoch.number + 1, now)
             return [Noted("subsumed", f"epoch {self._epoch.number} overtakes"), *self._announce(now)]
         if now >= self._due["beat"]:
             return self._announce(now)
         return []
+
+    def _is_stuck(self, now: float) -> bool:
+        return self._epoch is not None and now >= self._epoch.begun_at + self._settings.subsume_s
+
+    @property
+    def _has_sources(self) -> bool:
+        """Does any source speak in this generation? Only sources begin tokens."""
+        homes = self.record.homes
+        return not homes or any(it.instance in homes for it in self.record.assignment.places)
 
     def _announce(self, now: float) -> list[Effect]:
         """Also the beat by which silence is noticed; whoever has done the epoch acknowledges again."""
@@ -443,8 +488,15 @@ class Keeper:
         held = False
         if self._epoch is not None and self._epoch.number <= self.record.epoch:
             held, self._epoch = self._epoch.holds, None
-        out: list[Effect] = [self._ask(it, self._commit_of(it)) for it in self._hosts()]
+        out = self._tell_committed()
+        if self._farewell is not None and self.record.epoch >= self._farewell_epoch:
+            self._wish = self._wish or self._farewell
+            return [*out, *self._over_if_wished(now)]
+        self._is_nudged = self._is_nudged or self._farewell is not None
         return [*out, *(self._measure(now) if held else self.woken(now))]
+
+    def _tell_committed(self) -> list[Effect]:
+        return [self._ask(it, self._commit_of(it)) for it in self._hosts()]
 
     def _commit_of(self, host: Contact) -> Commit:
         record = self.record
@@ -458,9 +510,9 @@ class Keeper:
         place = next((it for it in self.record.assignment.places if it.peer == contact.peer), None)
         if place is None or self.stage in (Stage.MEASURING, Stage.MOVING, Stage.READING, Stage.OVER):
             if place is not None:
-                self._gone[contact.peer, place.boot_ms] = reason
+                self._gone[contact.peer, place.boot_ms] = now + self._settings.gone_s
             return self._proceed(now) if self.stage is Stage.MEASURING else []
-        self._gone[contact.peer, place.boot_ms] = reason
+        self._gone[contact.peer, place.boot_ms] = now + self._settings.gone_s
         told = Noted("lost", sentence_of(f"peer {short(contact.peer)} is gone: {reason}"))
         return [told, *self._measure(now)]
 
@@ -501,6 +553,9 @@ class Keeper:
             self._rooms.setdefault(room.contact.peer, room)
 
     def _plan(self, now: float) -> list[Effect]:
+        if self._has_proposal:  # a commit is under way: plan from what comes of it
+            return []
+        self._gone = {it: until for it, until in self._gone.items() if now < until}
         rooms = [
             room
             for room in self._rooms.values()
@@ -538,14 +593,36 @@ class Keeper:
     def _finish(self, now: float) -> list[Effect]:
         self.stage = Stage.OVER
         record = self.record
-        out: list[Effect] = [Noted("over", f"{record.phase}{': ' + record.reason if record.reason else ''}")]
-        for host in self._hosts():
+        self._tell_until = now + self._settings.tell_over_s
+        told = Noted("over", f"{record.phase}{': ' + record.reason if record.reason else ''}")
+        return [told, *self._tell_over(self._hosts())]
+
+    def _tell_over(self, hosts: Iterable[Contact]) -> list[Effect]:
+        record = self.record
+        out: list[Effect] = []
+        for host in hosts:
             if record.phase is Phase.ENDED:
                 out.append(self._ask(host, self._commit_of(host)))
             else:
                 reason = sentence_of(record.reason or "it was told to stop")
-                out.append(self._ask(host, Halt(self._number(), record.app, record.generation, False, reason)))
+                told = Over(self._number(), record.app, record.generation, record.epoch, str(record.phase), reason)
+                out.append(self._ask(host, told))
         return out
+
+    def _untold_yet(self, to: Contact, now: float) -> list[Effect]:
+        """A host has not heard of the end: its sink would hide the last rows for ever."""
+        if now >= self._tell_until or to.peer not in self.record.assignment.peers():
+            return []
+        self._untold[to.peer] = to
+        if len(self._untold) == 1:
+            self._due["retry"] = now + self._settings.retry_s
+        return [Later(self._due["retry"])]
+
+    def _tell_again(self, now: float) -> list[Effect]:
+        if not self._untold or now < self._due["retry"]:
+            return []
+        untold, self._untold = self._untold, {}
+        return self._tell_over(untold.values())
 
     # -- what they share --
 

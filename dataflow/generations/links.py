@@ -73,9 +73,17 @@ class Links:
         """All parts that somebody may still ask for."""
         return [link.part for link in self._links if link.part is not None]
 
+    def replace(self, before: Part, after: Part) -> bool:
+        """The same snapshot in other hands. False if nobody needs it any more."""
+        found = [link for link in self._links if link.part == before]
+        for link in found:
+            link.part = after
+        return bool(found)
+
     def lost(self, epoch: int) -> None:
         """The snapshot of this epoch cannot be stored: neither it nor what builds on it will ever be whole."""
-        self._links = [link for link in self._links if link.epoch != epoch or link.part is not None]
+        # The link stays, without its part: whatever was taken upon it meanwhile is not whole either.
+        assert any(link.epoch == epoch and link.part is None for link in self._links), epoch
 
     def _chain(self, epoch: int) -> list[_Link]:
         """From the last base up to the epoch."""

@@ -5,8 +5,10 @@
     Commit        keeper -> host     "epoch n stands"                               -> Agreed
     Nudge         host -> keeper     "an epoch would help now": an end, a full sink -> Agreed
     Keep          launcher -> member "you are one of its register" + charter        -> Agreed | Declined
-    Watch         member -> member   "do you look after it?"                        -> Agreed | Declined
+    Watch         member -> member   "do you lead it?"                              -> Agreed | Declined
     Depart        host -> keeper     "I am leaving: move what I have"               -> Agreed | Declined
+    Finish        a person -> keeper "end it": at once, or behind one more epoch    -> Agreed | Declined
+    Over          keeper -> host     "it has failed, or was ended", up to an epoch  -> Agreed
 
 Beside those of a launch (deploying/requests.py): a new generation is hosted and begun with the same `Host` and
 `Begin`. All of them may be asked twice.
@@ -16,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgpack
 
 from dataflow.deploying.requests import AppId
 from dataflow.generations.notes import Note, unpack_note
 from dataflow.hosting.assignment import PLACES_MAX, InstanceId
-from overlay.wire import U64, Flag, WireError, message
+from overlay.wire import U64, Flag, Sentence, WireError, message, one_of
 
 NOTES_BYTES_MAX = 1 << 20
 
@@ -107,6 +109,30 @@ class Watch:
 class Depart:
     ask: U64
     app: AppId
+
+
+@message(tag=148)
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """`is_clean`: what was read shall be shown first."""
+
+    ask: U64
+    app: AppId
+    is_clean: Flag
+    reason: Sentence
+
+
+@message(tag=149)
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The app is over in this way; what is committed up to `epoch` stands."""
+
+    ask: U64
+    app: AppId
+    generation: U64
+    epoch: U64
+    phase: Annotated[str, one_of("ended", "halted", "failed", "data-loss")]
+    reason: Sentence
 
 
 def pack_notes(notes: Mapping[InstanceId, Note]) -> bytes:

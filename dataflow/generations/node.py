@@ -22,12 +22,13 @@ from dataflow.deploying.requests import Agreed, Begin, Declined, Failed, Halt, H
 from dataflow.generations.caretaker import PREFIX, Caretaker, read_keep, unpack_keep
 from dataflow.generations.effects import Do, Effect, Later, Refusal, Reply
 from dataflow.generations.keeper import KeeperSettings
-from dataflow.generations.messages import Acknowledge, BeginEpoch, Commit, Depart, Keep, Nudge, Watch
+from dataflow.generations.messages import Acknowledge, BeginEpoch, Commit, Depart, Finish, Keep, Nudge, Over, Watch
 from dataflow.generations.ports import Ports
 from dataflow.generations.record import Phase
 from dataflow.generations.tenancy import Tenancy
 from dataflow.hosting.assignment import InstanceId
 from dataflow.hosting.edge_frames import APP_TAG_BYTES, app_tag
+from dataflow.hosting.stamps import NO_STAMP
 from dataflow.hosting.task import Task
 from dataflow.messages import Message
 from overlay.contact import Contact
@@ -75,6 +76,8 @@ class AppNode:
             Keep: self._keep,
             Watch: self._watch,
             Depart: self._depart,
+            Finish: self._finish,
+            Over: self._over,
             register.Enlist: self._vote,
             register.Prepare: self._vote,
             register.Accept: self._vote,
@@ -158,19 +161,34 @@ class AppNode:
         tenancy = self.tenancies.get(app)
         return tenancy is not None and tenancy.wants(generation, instance)
 
-    def feed(self, app: str, instance: InstanceId, message: Message | Letters, units: int, now: float) -> list[Effect]:
-        return self.tenancies[app].feed(instance, message, units, now)
+    def feed(
+        self,
+        app: str,
+        instance: InstanceId,
+        message: Message | Letters,
+        units: int,
+        now: float,
+        *,
+        stamp: int = NO_STAMP,
+    ) -> list[Effect]:
+        return self.tenancies[app].feed(instance, message, units, now, stamp=stamp)
+
+    def fail(self, app: str, sentence: str, now: float) -> list[Effect]:
+        """A connector of this device broke."""
+        tenancy = self.tenancies.get(app)
+        return [] if tenancy is None else tenancy.fail(sentence)
 
     def synced(self, app: str, generation: int, instance: InstanceId, epoch: int, now: float) -> list[Effect]:
         tenancy = self.tenancies.get(app)
         return [] if tenancy is None else tenancy.synced(generation, instance, epoch, now)
 
     def confirmed_dead(self, contact: Contact, now: float) -> list[Effect]:
-        return [
-            effect
-            for it in list(self.caretakers.values())
-            for effect in it.tell(lambda keeper: keeper.confirmed_dead(contact, now), now)
-        ]
+        out: list[Effect] = []
+        for caretaker in list(self.caretakers.values()):
+            out += caretaker.tell(lambda keeper: keeper.confirmed_dead(contact, now), now)
+        for tenancy in self.tenancies.values():
+            out += tenancy.holder_lost(contact.peer, now)
+        return out
 
     def reserve(self, app: str, name: str) -> Tenancy:
         """Room is kept for an app."""
@@ -225,6 +243,9 @@ class AppNode:
             out += tenancy.drain(now) if it.is_drained else tenancy.halt(it.generation, it.reason)
         return out
 
+    def _over(self, asker: Contact, it: Over, body: Buffer, now: float) -> list[Effect]:
+        return self._on_tenancy(asker, it, lambda tenancy: tenancy.over(asker, it, now))
+
     def _on_tenancy(self, asker: Contact, it: Any, then: Callable[[Tenancy], list[Effect]]) -> list[Effect]:
         tenancy = self.tenancies.get(it.app)
         if tenancy is None:
@@ -268,6 +289,17 @@ class AppNode:
             return [Reply(asker, Agreed(it.ask)), *told]
 
         return self._on_caretaker(asker, it, depart)
+
+    def _finish(self, asker: Contact, it: Finish, body: Buffer, now: float) -> list[Effect]:
+        def finish(caretaker: Caretaker) -> list[Effect]:
+            if not caretaker.keeper.is_leading:
+                return [Reply(asker, Declined(it.ask, "does not lead that app"))]
+            told = caretaker.tell(
+                lambda keeper: keeper.end(Phase.HALTED, it.reason, now, is_clean=it.is_clean), now
+            )
+            return [Reply(asker, Agreed(it.ask)), *told]
+
+        return self._on_caretaker(asker, it, finish)
 
     def _on_caretaker(self, asker: Contact, it: Any, then: Callable[[Caretaker], list[Effect]]) -> list[Effect]:
         caretaker = self.caretakers.get(it.app)

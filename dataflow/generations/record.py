@@ -10,7 +10,7 @@ epoch only grow (`follows`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, get_args
@@ -18,6 +18,7 @@ from typing import Any, Final, get_args
 import msgpack
 
 from dataflow.generations.notes import Note, unpack_note
+from dataflow.generations.promise import Guarantee
 from dataflow.hosting.assignment import (
     BYTES_MAX,
     PLACES_MAX,
@@ -32,14 +33,6 @@ from overlay.wire import WireContact, WireError, listed
 RECORD_BYTES_MAX: Final = 1 << 20
 SECRET_BYTES: Final = 32
 _CONTACTS: Final = listed(get_args(WireContact)[1], PLACES_MAX)
-
-
-class Guarantee(StrEnum):
-    """What an app is promised when a peer dies."""
-
-    EXACTLY_ONCE = "exactly-once"
-    AT_LEAST_ONCE = "at-least-once"
-    NONE = "none"
 
 
 class Phase(StrEnum):
@@ -94,10 +87,17 @@ class Record:
     @property
     def has_sources_away(self) -> bool:
         """Is a device away that reads for this app? Then its input has not ended."""
-        placed = {it.instance for it in self.assignment.places}
-        return any(it not in placed for it in self.homes)
+        return any(True for _ in self.sources_away())
 
-    # The three ways on.
+    def sources_away(self) -> Iterator[InstanceId]:
+        """Sources whose device is away, and that have more to say. One whose end is committed is not missed."""
+        placed = {it.instance for it in self.assignment.places}
+        for it in self.homes:
+            note = self.notes.get(it)
+            if it not in placed and not (note is not None and note.is_final):
+                yield it
+
+    # The ways on.
 
     def committed(self, epoch: int, notes: Mapping[InstanceId, Note]) -> Record:
         """The next epoch. Notes of sources that are away stay: their devices may come back."""
@@ -111,6 +111,12 @@ class Record:
         """The next generation, from the committed epoch."""
         assert assignment.generation > self.generation
         return replace(self, assignment=assignment, contacts=contacts, homes=homes)
+
+    def with_member(self, newcomer: Contact, *, instead_of: PeerId) -> Record:
+        """Another peer of the register; it is the last to lead."""
+        members = (*(it for it in self.members if it not in (instead_of, newcomer.peer)), newcomer.peer)
+        contacts = {it.peer: it for it in self.contacts} | {newcomer.peer: newcomer}
+        return replace(self, members=members, contacts=tuple(contacts[peer] for peer in sorted(contacts)))
 
     def over(self, phase: Phase, reason: str = "") -> Record:
         return replace(self, phase=phase, reason=reason)

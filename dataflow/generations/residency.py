@@ -26,7 +26,8 @@ from dataflow.generations.feed import Feed
 from dataflow.generations.finished import FinishedStream
 from dataflow.generations.links import Links
 from dataflow.generations.notes import Note, Part
-from dataflow.generations.record import Guarantee, Record
+from dataflow.generations.promise import Guarantee
+from dataflow.generations.record import Record
 from dataflow.hosting.assignment import InstanceId, sink_instance
 from dataflow.hosting.effects import Arrived, Snapshotted
 from dataflow.hosting.effects import Effect as ShareEffect
@@ -125,6 +126,8 @@ class Residency:
         self._unsynced: dict[InstanceId, set[int]] = {it: set() for it in self.feeds}
         self._ends: dict[InstanceId, dict[int, int]] = {it: {} for it in self._sinks}
         self._is_nudged = False
+        self.unstored_finals: set[InstanceId] = set()
+        """What has ended here and found no hands: there will be no later snapshot, so it is to be stored again."""
         for it in mine:
             note = record.notes.get(it)
             if note is not None and note.is_final:
@@ -200,7 +203,25 @@ class Residency:
         self._links[instance].lost(epoch)
         if instance in self._sinks:
             self.streams[self._sinks[instance]].rebase()
+        if epoch == FINAL:
+            self.unstored_finals.add(instance)
         return []
+
+    def store_final_again(self, instance: InstanceId, taken: Taken | None) -> list[Effect]:
+        """`taken`: a new snapshot of an operator; None for a sink, which closes its stream once more."""
+        self.unstored_finals.discard(instance)
+        if taken is None:
+            return self._closed(instance, self.streams[self._sinks[instance]], FINAL)
+        return self._snapshotted(Snapshotted(instance, FINAL, taken, True))
+
+    @property
+    def kept(self) -> dict[InstanceId, list[Part]]:
+        """The parts that a restore of something committed, or soon to be, may ask for."""
+        return {it: links.kept for it, links in self._links.items()}
+
+    def repaired(self, instance: InstanceId, before: Part, after: Part) -> list[Effect]:
+        """A part has other holders: the notes of the next epochs say so."""
+        return self._note(instance) if self._links[instance].replace(before, after) else []
 
     def synced(self, instance: InstanceId, epoch: int) -> list[Effect]:
         self._unsynced[instance] = {it for it in self._unsynced[instance] if it > epoch}

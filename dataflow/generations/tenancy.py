@@ -45,16 +45,18 @@ from dataflow.generations.effects import (
     Reply,
     SendRows,
     SyncSource,
+    TakenIn,
     TrimSource,
     WriteSink,
 )
 from dataflow.generations.feed import Feed
 from dataflow.generations.finished import FinishedStream
 from dataflow.generations.life import life_of
-from dataflow.generations.messages import Acknowledge, BeginEpoch, Commit, EpochBegun, Nudge, pack_notes
-from dataflow.generations.notes import Note
+from dataflow.generations.messages import Acknowledge, BeginEpoch, Commit, EpochBegun, Nudge, Over, pack_notes
+from dataflow.generations.notes import Note, Part
 from dataflow.generations.ports import Built, Ports
-from dataflow.generations.record import Guarantee, Record
+from dataflow.generations.promise import Guarantee
+from dataflow.generations.record import Record
 from dataflow.generations.residency import (
     Acknowledged,
     LetGo,
@@ -69,7 +71,8 @@ from dataflow.generations.residency import (
 from dataflow.hosting.assignment import InstanceId, sink_name
 from dataflow.hosting.effects import Arrived, Failed, ReadRegister, Ready, Refused, SendFrame
 from dataflow.hosting.share import Share
-from dataflow.hosting.task import OnEpoch, Task
+from dataflow.hosting.stamps import NO_STAMP
+from dataflow.hosting.task import FINAL, OnEpoch, Task
 from dataflow.messages import Data, End, Message
 from dataflow.operators.base import SIDE
 from dataflow.state.chain import PartName, SnapshotChain
@@ -108,6 +111,7 @@ class _Stay:
     residency: Residency | None = None
     keeper: Contact | None = None
     arrivals: dict[str, deque[Arrived]] = field(default_factory=dict)
+    is_closed: bool = False
 
 
 class Tenancy:
@@ -175,6 +179,10 @@ class Tenancy:
             return [Reply(asker, Declined(it.ask, self._gone()))]
         stay.keeper = asker
         told = stay.residency.begin_epoch(it.epoch, committed=it.committed, holds=it.holds)
+        for instance in sorted(stay.residency.unstored_finals):
+            chain = stay.chains.get(instance)
+            taken = None if chain is None else chain.take(self.generation, FINAL)
+            told += stay.residency.store_final_again(instance, taken)
         return [Reply(asker, EpochBegun(it.ask, stay.residency.begun)), *self._carry(stay, told, now)]
 
     def commit(self, asker: Contact, it: Commit, now: float) -> list[Effect]:
@@ -187,11 +195,35 @@ class Tenancy:
             out += self._end(State.ENDED, "")
         return out
 
+    def over(self, asker: Contact, it: Over, now: float) -> list[Effect]:
+        """It has failed, or was ended: what is committed is shown, and the rest is dropped."""
+        out: list[Effect] = [Reply(asker, Agreed(it.ask))]
+        stay = self._current(it.generation)
+        if stay is not None and stay.residency is not None:
+            out += self._carry(stay, stay.residency.commit(it.epoch), now)
+        if it.generation >= self.generation and not self.is_over:
+            state = {"ended": State.ENDED, "halted": State.HALTED}.get(it.phase, State.FAILED)
+            out += self._end(state, it.reason)
+        return out
+
+    def fail(self, sentence: str) -> list[Effect]:
+        """A connector of this device broke: the app cannot go on."""
+        stay = self._stay
+        if stay is None or self.is_over:
+            return []
+        return self._failed(stay, Failed(self.app, sentence))
+
+    def close_sources(self) -> list[Effect]:
+        """Read no more. What was read goes on, but nothing has ended: open windows give no result."""
+        return [CloseSources(self.app)]
+
     def halt(self, generation: int, reason: str) -> list[Effect]:
-        """It was stopped, or has no part here any more."""
+        """It has no part here any more: its streams, if there were any, go on elsewhere."""
         if generation < self.generation or self.is_over:
             return []
-        return self._end(State.HALTED, reason)
+        out = self._end(State.HALTED, reason)
+        self.streams = {}
+        return out
 
     def drain(self, now: float) -> list[Effect]:
         """Sources end here and now; what is under way still reaches the sinks."""
@@ -241,7 +273,14 @@ class Tenancy:
         return is_open and share.wants(self._source_name(share, instance), instance.index)
 
     def feed(
-        self, instance: InstanceId, message: Message | Letters, units: int, now: float, *, is_forced: bool = False
+        self,
+        instance: InstanceId,
+        message: Message | Letters,
+        units: int,
+        now: float,
+        *,
+        stamp: int = NO_STAMP,
+        is_forced: bool = False,
     ) -> list[Effect]:
         """What a source read; only when it is wanted."""
         stay = self._stay
@@ -253,7 +292,7 @@ class Tenancy:
         if isinstance(message, Letters):
             share.feed_side(name, SIDE, Data(dead_letters(message.letters)), instance.index)
         else:
-            share.feed_source(name, message, instance.index, is_forced=is_forced)
+            share.feed_source(name, message, instance.index, stamp=stamp, is_forced=is_forced)
         residency.feeds[instance].fed(units)
         self._offsets[instance] = residency.feeds[instance].offset
         return self._carry(stay, residency.ended(instance), now) if isinstance(message, End) else []
@@ -264,6 +303,25 @@ class Tenancy:
             return []
         return self._carry(stay, stay.residency.synced(instance, epoch), now)
 
+    def holder_lost(self, peer: PeerId, now: float) -> list[Effect]:
+        """A peer is dead: what it held for us goes to somebody else, while the other fragments are still there."""
+        stay = self._stay
+        if stay is None or stay.residency is None or self.is_over:
+            return []
+        custody = self._custody(stay.charter.record)
+        out: list[Effect] = []
+        for instance, parts in stay.residency.kept.items():
+            for part in parts:
+                done = self._if_current(stay, partial(self._on_repaired, instance, part))
+                out += custody.repair(str(instance), part, peer, done, now)
+        return out
+
+    def _on_repaired(self, instance: InstanceId, before: Part, stay: _Stay, after: Any, now: float) -> list[Effect]:
+        if after is None or stay.residency is None:
+            return []
+        told = Noted(self.app, "repaired", f"a fragment of {instance}, epoch {before.epoch}, has another holder")
+        return [told, *self._carry(stay, stay.residency.repaired(instance, before, after), now)]
+
     def take_arrivals(self, now: float) -> list[Effect]:
         """Let sinks take what waits in front of them, as far as they have room."""
         stay = self._stay
@@ -272,7 +330,10 @@ class Tenancy:
         out: list[Effect] = []
         for name, waiting in stay.arrivals.items():
             while waiting and (not isinstance(waiting[0].message, Data) or self.streams[name].has_room(now)):
-                out += self._carry(stay, stay.residency.arrived(waiting.popleft()), now)
+                arrived = waiting.popleft()
+                if arrived.stamp and isinstance(arrived.message, Data):
+                    out.append(TakenIn(self.app, name, arrived.stamp, arrived.message.batch.num_rows))
+                out += self._carry(stay, stay.residency.arrived(arrived), now)
         return out
 
     # -- how a generation comes to be --
@@ -282,7 +343,8 @@ class Tenancy:
         record = charter.record
 
         def on_epoch(instance: InstanceId, _: Any, epoch: int) -> Any:
-            return stay.chains[instance].take(record.generation, epoch)
+            chain = stay.chains.get(instance)  # a sink has none: its state is its stream
+            return None if chain is None else chain.take(record.generation, epoch)
 
         hook: OnEpoch | None = on_epoch if record.guarantee is not Guarantee.NONE else _take_nothing
 
@@ -298,6 +360,11 @@ class Tenancy:
         share, record = result.share, stay.charter.record
         mine = share.assignment.on(self._ports.me.peer)
         stay.chains = {it: SnapshotChain(share.instance(it)) for it in mine if not it.is_sink}
+        away = {it.stage for it in record.sources_away()}
+        for it in mine:
+            plan = share.plan
+            reads = (plan.sinks[sink_name(plan, it)],) if it.is_sink else plan.stages[it.stage].inputs
+            share.instance(it).is_short = any(edge.node in away for edge in reads)
         out: list[Effect] = []
         for it in mine:
             note = record.notes.get(it)
@@ -352,6 +419,7 @@ class Tenancy:
     def _settle(self, stay: _Stay, share: Share, record: Record, now: float) -> list[Effect]:
         """All state is there: the share may speak to its neighbours."""
         me = self._ports.me.peer
+        share.mark_ended({it for it, note in record.notes.items() if note.is_final})
         feeds: dict[InstanceId, Feed] = {}
         for it in share.assignment.on(me):
             note = record.notes.get(it)
@@ -411,11 +479,11 @@ class Tenancy:
                 stream.kept.end()
         stay = self._stay
         out.append(CloseSources(self.app))
-        if stay is not None and stay.built is not None:
+        if stay is not None and stay.built is not None and not stay.is_closed:
+            stay.is_closed = True
             out.append(Do(("build", self.app), stay.built.close, lambda *_: []))
             if state is not State.ENDED:
                 out += [WriteSink(self.app, name, [], True) for name in stay.arrivals]
-            stay.built = None
         return [*out, Noted(self.app, str(state), reason), Changed(self.app)]
 
     def _leave(self) -> list[Effect]:
@@ -425,7 +493,7 @@ class Tenancy:
         if stay is not None:
             out += [Reply(asker, Declined(ask, "a later generation came")) for asker, ask in stay.askers]
             out.append(CloseSources(self.app))
-            if stay.built is not None:
+            if stay.built is not None and not stay.is_closed:
                 out.append(Do(("build", self.app), stay.built.close, lambda *_: []))
         return out
 
@@ -439,7 +507,10 @@ class Tenancy:
 
     def _one(self, stay: _Stay, effect: Any, now: float) -> list[Effect]:
         if isinstance(effect, SendFrame):
-            return [SendRows(stay.charter.contact_of(effect.peer), effect.header, effect.body)]
+            record = stay.charter.record
+            # A STALE may be for somebody who has no part in this generation any more.
+            contact = record.contact_of(effect.peer) or self._ports.contact_of(effect.peer)
+            return [] if contact is None else [SendRows(contact, effect.header, effect.body)]
         if isinstance(effect, Arrived):
             stay.arrivals[effect.sink].append(effect)
             return []

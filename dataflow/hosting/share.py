@@ -18,7 +18,7 @@ choose); one inbox an instance (one full channel would stop the others, and an a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -118,6 +118,13 @@ class Share:
         self._remote = frozenset(number for number, out in self._outs.items() if isinstance(out, Outbound))
 
     # -- what happens --
+
+    def mark_ended(self, writers: Collection[InstanceId]) -> None:
+        """These have ended for good in the epoch that we begin from, and will not say so again."""
+        for number, edge in self._edges.items():
+            reader = self._hosted.get(edge.reader)
+            if reader is not None and edge.writer in writers:
+                reader.instance.mark_ended(reader.edges.index(number))
 
     def start(self) -> list[Effect]:
         """Say that we are there: readers tell their credit, writers ask for it."""

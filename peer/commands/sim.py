@@ -1,4 +1,4 @@
-"""`peer sim ring|churn|spread|deploy`: the same machines, thousands of them, on virtual time."""
+"""`peer sim ring|churn|spread|deploy|chaos`: the same machines, thousands of them, on virtual time."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -97,6 +97,38 @@ def deploy(output: str, apps: str, **options: Any) -> None:
     from sim.deploy import deploy as experiment
 
     _run(experiment, {**options, "apps": _numbers(apps)}, output)
+
+
+@command.command("chaos", cls=Verb)
+@click.option("--seeds", type=click.IntRange(1, 1_000_000), default=20, help="How many worlds; each draws its faults.")
+@click.option("--first", type=click.IntRange(0), default=1, help="The first seed.")
+@click.option("--replay", type=click.IntRange(0), help="Run this one seed and tell what happened in it.")
+@output_option
+def chaos(output: str, seeds: int, first: int, replay: int | None) -> None:
+    """Run an app while peers crash, disks fail and the network breaks; check that no row is lost or doubled."""
+    if replay is not None:
+        _replay(replay)
+        return
+    from sim.apps.chaos import chaos as experiment
+
+    report = _run(experiment, {"seeds": seeds, "first": first}, output)
+    if report["failed"]:
+        bad = report["failed"][0]
+        raise Complaint(f"Seed {bad['seed']} broke a promise: {bad['why']}", f"See it again: {bad['replay']}")
+
+
+def _replay(seed: int) -> None:
+    from sim.apps.chaos import run_seed
+
+    outcome = run_seed(seed, keeps_trace=True)
+    for line in outcome.trace:
+        click.echo(line)
+    faults = ", ".join(f"{count} {kind}" for kind, count in sorted(outcome.faults.items())) or "none"
+    click.echo(f"seed {seed}: {outcome.rows} rows, {outcome.epochs} epochs, {outcome.generations} generations")
+    click.echo(f"faults: {faults}")
+    if outcome.violations:
+        raise Complaint(f"Seed {seed} broke a promise: {outcome.violations[0]}", f"See it again: {outcome.replay}")
+    click.echo("nothing lost, nothing doubled")
 
 
 def _numbers(text: str) -> list[int]:
