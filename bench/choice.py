@@ -27,6 +27,7 @@ from bench.connectors import FromMemory
 from bench.data import folder_of, load
 from bench.environments import home
 from bench.report import rate as shown_rate
+from bench.share_runner import ShareRunner
 from bench.workloads import ALL, MILLION
 from dataflow import App, col
 from dataflow.connectors.protocol import SourceConnector
@@ -37,7 +38,6 @@ from dataflow.messages import Data, Message
 from dataflow.plan import Plan, make_plan
 from overlay.ids import Key, PeerId
 from peer.output import columns
-from peer.share_trio import ShareRunner
 
 BRANCHES = 12
 BATCH_ROWS = 8192

@@ -15,7 +15,7 @@ from overlay.frames import Buffer
 from peer.app_facts import reasons_facts
 from peer.app_host import AppHost
 from peer.courier_trio import Answer, Refusal
-from peer.tenant import State, Tenant
+from peer.tenant import Tenant
 
 ALONE_S_MAX: Final = 60.0
 """An app whose sources are closed ends by itself after this: whoever stopped it is gone."""
@@ -40,20 +40,21 @@ class AppAnswers:
         tenant = self._tenant(it.app)
         if tenant.generation != it.generation:
             raise Refusal(f"is in generation {tenant.generation} of that app")
-        if tenant.runner is None or tenant.is_over:
+        if tenant.share is None or tenant.is_over:
             return Answer(Report(it.ask, json.dumps(asdict(UnderWay(0, 0, 0)))))
         life = (it.app, it.generation)
         if life not in self._closing:
             self._closing.add(life)
             self._host.events.add(it.app, "stopping", "sources are closed, what was read goes on")
-            tenant.runner.close_sources()
+            self._host.shell.carry(tenant.tenancy.close_sources())
             self._host.start_soon(self._end_alone, tenant)
-        return Answer(Report(it.ask, json.dumps(asdict(tenant.runner.share.under_way()))))
+        return Answer(Report(it.ask, json.dumps(asdict(tenant.share.under_way()))))
 
     async def _end_alone(self, tenant: Tenant) -> None:
         await trio.sleep(ALONE_S_MAX)
         self._closing.discard((tenant.app, tenant.generation))
-        tenant.end(State.HALTED, "it was told to stop, and nobody came back to end it")
+        reason = "it was told to stop, and nobody came back to end it"
+        self._host.shell.carry(tenant.tenancy.halt(tenant.generation, reason))
 
     def _tenant(self, app: str) -> Tenant:
         tenant = self._host.tenants.get(app)

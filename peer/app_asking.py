@@ -88,8 +88,8 @@ class Asking:
         return self.host.courier.numbers(1)
 
 
-def contacts_in(facts: dict[str, Any]) -> list[Contact]:
-    return [Contact(*it[:3], zone=it[3], boot_ms=it[4]) for it in facts["contacts"]]
+def contacts_in(facts: dict[str, Any], name: str = "contacts") -> list[Contact]:
+    return [Contact(*it[:3], zone=it[3], boot_ms=it[4]) for it in facts[name]]
 
 
 def listed_row(it: Listed) -> dict[str, Any]:

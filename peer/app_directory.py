@@ -22,7 +22,7 @@ from peer.complaint import Complaint
 
 KEEPER: Final = "keeper"
 APPS: Final = "apps"
-ALIVE: Final = ("ready", "running")
+ALIVE: Final = ("preparing", "ready", "running")
 _CONTACT: Final = get_args(WireContact)[1]
 
 

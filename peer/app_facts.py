@@ -19,7 +19,8 @@ def instance_name(plan: Plan, instance: InstanceId) -> str:
 
 
 def facts_of(tenant: Tenant, me: PeerId, *, load: float) -> dict[str, Any]:
-    share = tenant.runner.share if tenant.runner else None
+    share = tenant.share
+    residency = tenant.tenancy.residency
     return {
         "state": str(tenant.state),
         "reason": tenant.reason,
@@ -34,15 +35,17 @@ def facts_of(tenant: Tenant, me: PeerId, *, load: float) -> dict[str, Any]:
         "kept_bytes": share.kept_bytes() if share else 0,
         "late": share.side_rows["late"] if share else 0,
         "dead_letters": share.side_rows["dead_letters"] if share else 0,
-        "streams": {name: sink.kept.rows for name, sink in tenant.sinks.items()},
+        "streams": {name: stream.kept.rows for name, stream in tenant.streams.items()},
+        "epoch": residency.committed if residency is not None else 0,
+        "members": _members(tenant),
     }
 
 
 def instances_of(tenant: Tenant, me: PeerId) -> list[dict[str, Any]]:
     """What of it runs here. A watermark that there is not (yet, or no more) is None."""
-    if tenant.runner is None or tenant.plan is None:
+    share = tenant.share
+    if share is None:
         return []
-    share = tenant.runner.share
     queued, tally = share.queued(), share.tally
     found = []
     for it in share.assignment.on(me):
@@ -50,7 +53,7 @@ def instances_of(tenant: Tenant, me: PeerId) -> list[dict[str, Any]]:
         found.append(
             {
                 "instance": str(it),
-                "name": instance_name(tenant.plan, it),
+                "name": instance_name(share.plan, it),
                 "rows_in": tally.rows_in[it],
                 "bytes_in": tally.bytes_in[it],
                 "rows_out": tally.rows_out[it],
@@ -65,9 +68,9 @@ def instances_of(tenant: Tenant, me: PeerId) -> list[dict[str, Any]]:
 
 def ending_of(tenant: Tenant) -> str:
     """What to say when it is over: why, and what it had counted here."""
-    rows = sum(sink.kept.rows for sink in tenant.sinks.values())
-    sides = tenant.runner.share.side_rows if tenant.runner else {}
-    counted = [f"{rows:,} rows reached sinks here"] * bool(tenant.sinks)
+    rows = sum(stream.kept.rows for stream in tenant.streams.values())
+    sides = tenant.share.side_rows if tenant.share else {}
+    counted = [f"{rows:,} rows reached sinks here"] * bool(tenant.streams)
     counted += [f"{count:,} {port.replace('_', ' ')}" for port, count in sides.items() if count]
     return "; ".join(filter(None, [tenant.reason, ", ".join(counted)])) or "nothing is left to do"
 
@@ -84,8 +87,18 @@ def reasons_facts(tenant: Tenant) -> dict[str, Any]:
 
 
 def _contacts(tenant: Tenant) -> list[list[Any]]:
-    contacts = tenant.charter.contacts if tenant.charter else ()
-    return [[it.peer, it.host, it.port, it.zone, it.boot_ms] for it in contacts]
+    if tenant.charter is None:
+        return []
+    found = [tenant.charter.contact_of(peer) for peer in tenant.charter.assignment.peers()]
+    return [[it.peer, it.host, it.port, it.zone, it.boot_ms] for it in found]
+
+
+def _members(tenant: Tenant) -> list[list[Any]]:
+    """Whom to ask to end it: the members of its register, in the order in which they lead."""
+    if tenant.charter is None:
+        return []
+    found = [tenant.charter.record.contact_of(peer) for peer in tenant.charter.record.members]
+    return [[it.peer, it.host, it.port, it.zone, it.boot_ms] for it in found if it is not None]
 
 
 def _sink_places(tenant: Tenant) -> dict[str, str]:

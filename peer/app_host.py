@@ -20,12 +20,12 @@ import trio
 
 from dataflow.bundles.importing import load_bundle
 from dataflow.bundles.sealing import Verified, open_sealed, unpack_sealed
+from dataflow.connectors.protocol import SinkConnector, SourceConnector
 from dataflow.connectors.specs import parse_sink, parse_source
 from dataflow.deploying.charter import Charter, unpack_charter
 from dataflow.deploying.requests import (
     Agreed,
     Begin,
-    Failed,
     Halt,
     Host,
     Inquire,
@@ -39,14 +39,12 @@ from dataflow.deploying.requests import (
     Rows,
     SendJoin,
     room_of,
-    sentence_of,
 )
 from dataflow.engine.workers import with_bundle_workers
 from dataflow.errors import AppError
-from dataflow.hosting.assignment import InstanceId, sink_name
-from dataflow.hosting.edge_frames import APP_TAG_BYTES, app_tag
-from dataflow.hosting.effects import Refused
+from dataflow.generations.ports import Built
 from dataflow.hosting.share import Share
+from dataflow.hosting.task import OnEpoch
 from dataflow.placement.ledger import Granted, Ledger, Need
 from dataflow.plan import Plan, make_plan
 from overlay.contact import Contact
@@ -56,15 +54,13 @@ from overlay.routing import RouteResult
 from overlay.wire import WireError
 from peer.app_events import Events
 from peer.app_facts import ending_of, facts_of
-from peer.courier_trio import MARK, Answer, Courier, Refusal, Unanswered
-from peer.kept_sink import KeptSink
+from peer.apps_trio import ROWS_MARK, AppShell
+from peer.courier_trio import MARK, Answer, Courier, Refusal
 from peer.measure import memory_for_apps_mib
 from peer.runtime import Offered, Runtime
-from peer.share_trio import ShareRunner
 from peer.tenant import State, Tenant
+from recovery.folder import Folder
 
-ROWS_MARK: Final = b"="
-"""The first byte of every frame between instances."""
 SLOTS_PER_CORE: Final = 64
 """Instances that a core takes. They share threads and wait most of the time; memory is what bounds them."""
 RESERVED_S_MAX: Final = 30.0
@@ -82,7 +78,6 @@ class AppHost:
         self.sources = dict(sources)
         self.sinks = dict(sinks)
         self.tenants: OrderedDict[str, Tenant] = OrderedDict()
-        self._by_tag: dict[bytes, Tenant] = {}
         self._say = say
         self.events = Events(time.time)
         self.announce: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
@@ -105,14 +100,26 @@ class AppHost:
                 Host: self._host,
                 Begin: self._begin,
                 Halt: self._halt,
-                Failed: self._failed,
                 Inquire: self._inquire,
                 ReadRows: self._read_rows,
             },
             runtime.counters,
         )
+        self.shell = AppShell(
+            runtime,
+            self.courier,
+            disk=Folder(runtime.config.data_dir / "state"),
+            limiter=self._limiter,
+            build=self._build,
+            plan_of=self._plan_of,
+            source=self._source,
+            sink=self._sink,
+            on_changed=self._on_changed,
+            on_noted=self._on_noted,
+        )
         self.is_open_scheduler: Callable[[], bool] = lambda: False
         """Do we place apps of this zone? See scheduling.py."""
+        runtime.before_leaving = self._depart
         runtime.on_data(self.take)
         runtime.offer_room(self._room)
 
@@ -128,8 +135,13 @@ class AppHost:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             await nursery.start(self.courier.run)
+            await nursery.start(self.shell.run)
             nursery.start_soon(self._forget_reservations)
             await trio.sleep_forever()
+
+    async def _depart(self) -> None:
+        if self.shell.is_running:
+            await self.shell.depart()
 
     def start_soon(self, task: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Run it beside the apps, until it returns or the peer ends."""
@@ -144,17 +156,11 @@ class AppHost:
             if mark == MARK:
                 self.courier.take(sender, frame)
             elif mark == ROWS_MARK:
-                self._take_rows(sender, content[1:], frame.body)
+                self.shell.frame(sender.peer, content[1:], frame.body)
             else:
                 raise WireError("unknown-data", "neither a question nor rows")
         except WireError as error:
             self.runtime.counters[f"refused.{error.reason}"] += 1
-
-    def _take_rows(self, sender: Contact, header: Buffer, body: Buffer) -> None:
-        tenant = self._by_tag.get(bytes(header[:APP_TAG_BYTES]))
-        if tenant is None or tenant.runner is None or tenant.is_over:
-            raise WireError("no-such-app", "rows of an app that is not hosted here")
-        tenant.runner.feed(sender.peer, header, body)
 
     # -- answers --
 
@@ -192,79 +198,72 @@ class AppHost:
         is_repeated = known is not None and (known.generation, known.state) == (it.generation, State.RESERVED)
         if known is not None and not (known.is_over or is_repeated or self._is_overtaken(known, it.generation)):
             raise Refusal(f'app "{known.name}" ({it.app[:8]}) is {known.state} here already')
-        now = trio.current_time()
-        granted = self.ledger.reserve(it.app, it.generation, Need(it.slots, it.memory_mib), now)
-        if not isinstance(granted, Granted):
-            raise Refusal(granted.lack)
-        if known is not None and is_repeated:
-            known.reserved_at = now
-            return Answer(Agreed(it.ask))
-        release = partial(self.ledger.release, it.app, it.generation, stop=True)
-        tenant = Tenant(it.app, it.name, it.generation, it.slots, it.memory_mib, now, release)
-        self.tenants[it.app] = self._by_tag[app_tag(it.app)] = tenant
-        self.tenants.move_to_end(it.app)
-        self._forget_old()
-        self.events.add(it.app, "reserved", f"room for {it.slots} instances, as peer {short(asker.peer)} asked")
+        tenant = self._admit(it.app, it.name, it.generation, Need(it.slots, it.memory_mib), is_new=not is_repeated)
+        if not is_repeated:
+            self.events.add(it.app, "reserved", f"room for {tenant.slots} instances, as peer {short(asker.peer)} asked")
         return Answer(Agreed(it.ask))
 
     async def _host(self, asker: Contact, it: Host, body: Buffer) -> Answer:
-        tenant = self._tenant(it.app, it.generation)
-        if tenant.state is not State.RESERVED:
-            return Answer(Agreed(it.ask))
-        try:
-            charter = unpack_charter(bytes(body))
-            if (charter.assignment.app, charter.assignment.generation) != (it.app, it.generation):
-                raise Refusal("the charter is for another app or generation")
-            verified = open_sealed(unpack_sealed(charter.sealed), read=self.runtime.read_certificate, now=time.time())
-            if verified.bundle.id != it.app:
-                raise Refusal("the bundle is another than the one that room was kept for")
-            app = await trio.to_thread.run_sync(load_bundle, verified)
-            plan = make_plan(app.graph)
-            await trio.to_thread.run_sync(self._build, tenant, charter, plan, verified)
-        except (AppError, WireError, Refusal) as error:
-            self.events.add(it.app, "refused", str(error))
-            raise Refusal(str(error)) from None
-        if tenant.is_over or self.tenants.get(it.app) is not tenant or not self._is_renewed(tenant):
-            await trio.to_thread.run_sync(tenant.close_workers)
-            raise Refusal("the app was halted, or lost its room, while it was being built")
-        tenant.scheduler = asker
-        tenant.state = State.READY
-        self.events.add(it.app, "ready", f"generation {it.generation} is built; {verified.signer} signed the app")
-        assert self._nursery is not None
-        self._nursery.start_soon(self._run, tenant)
-        return Answer(Agreed(it.ask))
+        """Of a launch, or of a later generation that its keeper moved here: then room is found now or never."""
+        known = self.tenants.get(it.app)
+        if known is None or it.generation > known.generation or known.is_over:
+            try:
+                charter = unpack_charter(body)
+            except WireError as error:
+                raise Refusal(str(error)) from None
+            if known is None and charter.record.life == it.generation:
+                raise Refusal("keeps no room for that app: the launch took too long, launch it again")
+            need = Need(len(charter.assignment.on(self.runtime.nodes[0].me.peer)))
+            is_new = known is None or (known.is_over and charter.record.life == it.generation)
+            known = self._admit(it.app, charter.record.name, it.generation, need, is_new=is_new)
+        known.reserved_at = trio.current_time()
+        answer = await self.shell.answer(asker, it, body)
+        if isinstance(answer.reply, Agreed) and known.scheduler is None:
+            known.scheduler = asker
+        return answer
+
+    def _admit(self, app: str, name: str, generation: int, need: Need, *, is_new: bool) -> Tenant:
+        now = trio.current_time()
+        granted = self.ledger.reserve(app, generation, need, now)
+        if not isinstance(granted, Granted):
+            raise Refusal(granted.lack)
+        known = self.tenants.get(app)
+        if known is not None and not is_new:
+            known.reserved, known.reserved_at, known.has_ended = generation, now, False
+            known.slots = need.slots
+            return known
+        if known is not None:
+            self._forget(app)
+            self.ledger.reserve(app, generation, need, now)
+        release = partial(self._release, app)
+        tenant = Tenant(self.shell.node.reserve(app, name), generation, need.slots, need.memory_mib, now, release)
+        self.tenants[app] = tenant
+        self._forget_old()
+        return tenant
+
+    def _release(self, app: str) -> None:
+        tenant = self.tenants.get(app)
+        if tenant is not None:
+            self.ledger.release(app, tenant.generation, stop=True)
 
     async def _begin(self, asker: Contact, it: Begin, body: Buffer) -> Answer:
-        tenant = self._tenant(it.app, it.generation)
-        if tenant.state is State.READY and tenant.runner is not None:
-            started = self.ledger.start(it.app, it.generation, trio.current_time())
-            if not isinstance(started, Granted):
-                raise Refusal(started.lack)
-            tenant.state = State.RUNNING
-            self.events.add(it.app, "begun", "sources speak")
-            await self.announce()
-            tenant.runner.begin()
-        elif tenant.state is State.RESERVED:
-            raise Refusal("was asked to begin before it was ready")
-        return Answer(Agreed(it.ask))
+        started = self.ledger.start(it.app, it.generation, trio.current_time())
+        if not isinstance(started, Granted):
+            raise Refusal(started.lack)
+        answer = await self.shell.answer(asker, it, body)
+        tenant = self.tenants.get(it.app)
+        if tenant is not None and tenant.charter is not None and tenant.charter.record.life == it.generation:
+            await self.announce()  # whoever launched it looks for it at once; later generations are not waited for
+        return answer
 
     async def _halt(self, asker: Contact, it: Halt, body: Buffer) -> Answer:
         tenant = self.tenants.get(it.app)
-        if tenant is not None and tenant.generation == it.generation:
-            if it.is_drained and tenant.runner is not None:
-                self.events.add(it.app, "draining", "sources end, the rest goes on")
-                tenant.runner.drain()
-            elif tenant.state is State.RESERVED:
-                self._forget(it.app)
-            else:
-                tenant.end(State.HALTED, it.reason)
-        return Answer(Agreed(it.ask))
-
-    async def _failed(self, asker: Contact, it: Failed, body: Buffer) -> Answer:
-        tenant = self.tenants.get(it.app)
-        if tenant is not None and tenant.generation == it.generation:
-            tenant.end(State.FAILED, it.reason)
-        return Answer(Agreed(it.ask))
+        if tenant is not None and tenant.state is State.RESERVED and tenant.generation == it.generation:
+            self._forget(it.app)
+            return Answer(Agreed(it.ask))
+        if it.is_drained:
+            self.events.add(it.app, "draining", "sources end, the rest goes on")
+        return await self.shell.answer(asker, it, body)
 
     async def _inquire(self, asker: Contact, it: Inquire, body: Buffer) -> Answer:
         tenant = self.tenants.get(it.app)
@@ -274,13 +273,13 @@ class AppHost:
 
     async def _read_rows(self, asker: Contact, it: ReadRows, body: Buffer) -> Answer:
         tenant = self.tenants.get(it.app)
-        sink = tenant.sinks.get(it.stream) if tenant is not None else None
-        if tenant is None or sink is None:
+        stream = tenant.streams.get(it.stream) if tenant is not None else None
+        if stream is None:
             raise Refusal(f'does not keep stream "{it.stream}" of that app')
         position = -1 if it.from_now else it.position
-        reading = await sink.read(it.reader, position, wait_s=it.wait_ms / 1000)
+        reading = await self.shell.read(it.app, it.stream, it.reader, position, wait_s=it.wait_ms / 1000)
         buffer = pa.BufferOutputStream()
-        with pa.ipc.new_stream(buffer, sink.schema) as writer:
+        with pa.ipc.new_stream(buffer, stream.schema) as writer:
             for batch in reading.batches:
                 writer.write_batch(batch)
         return Answer(Rows(it.ask, reading.first, reading.next, reading.is_ended), (buffer.getvalue(),))
@@ -294,109 +293,82 @@ class AppHost:
         self._give_up(tenant, f"generation {generation} was launched before this one had begun")
         return True
 
-    def _is_renewed(self, tenant: Tenant) -> bool:
-        """Building took its time; the hold counts from now."""
-        tenant.reserved_at = trio.current_time()
-        need = Need(tenant.slots, tenant.memory_mib)
-        return isinstance(self.ledger.reserve(tenant.app, tenant.generation, need, tenant.reserved_at), Granted)
-
     def _give_up(self, tenant: Tenant, reason: str) -> None:
         """A share that never began: nobody who has begun shall wait for it."""
         if tenant.state is State.RESERVED:
             self._forget(tenant.app)
-            return
-        tenant.end(State.FAILED, reason)
-        assert self._nursery is not None
-        self._nursery.start_soon(self._tell_failure, tenant)
+        else:
+            self.shell.carry(tenant.tenancy.halt(tenant.generation, reason))
 
-    def _tenant(self, app: str, generation: int) -> Tenant:
-        tenant = self.tenants.get(app)
-        if tenant is None or tenant.generation != generation:
-            raise Refusal("keeps no room for that app: the launch took too long, launch it again")
-        if tenant.is_over:
-            raise Refusal(f"the app is {tenant.state} here{': ' + tenant.reason if tenant.reason else ''}")
-        return tenant
-
-    def _build(self, tenant: Tenant, charter: Charter, plan: Plan, verified: Verified) -> None:
+    def _build(self, charter: Charter, on_epoch: OnEpoch | None) -> Built:
         """On a thread: starting worker processes takes a while. Python functions run in those, within limits."""
         me = self.runtime.nodes[0].me
-        make, tenant.workers = with_bundle_workers(
-            verified, on_print=lambda line: self.events.add(tenant.app, "printed", line)
-        )
-        try:
-            share = Share(plan, charter.assignment, me.peer, boot_ms=me.boot_ms, make=make)
-        except BaseException:
-            tenant.close_workers()
-            raise
+        verified = self._verified(charter)
+        plan = make_plan(load_bundle(verified).graph)
         mine = charter.assignment.on(me.peer)
-        names = {stage: name for name, stage in plan.sources.items()}
-        sources = {(names[it.stage], it.index): self._source(plan, names[it.stage]) for it in mine if it.stage in names}
-        tenant.sinks = {sink_name(plan, it): self._sink(plan, it) for it in mine if it.is_sink}
+        for name, stage in plan.sources.items():
+            if any(it.stage == stage for it in mine) and name not in self.sources:
+                offered = ", ".join(sorted(self.sources)) or "none"
+                raise AppError(f'this peer offers no source "{name}"; it offers {offered}')
+        app = charter.record.app
+        make, workers = with_bundle_workers(verified, on_print=lambda line: self.events.add(app, "printed", line))
 
-        async def send(peer: PeerId, header: bytes, body: Any) -> None:
-            await self.runtime.send_data(charter.contact_of(peer), ROWS_MARK + header, body)
+        def close() -> None:
+            for worker in workers:
+                worker.close()
 
-        def on_refused(effect: Refused) -> None:
-            self.runtime.counters[f"refused.{effect.reason}"] += 1
-            self.events.add(tenant.app, "refused", f"a frame of peer {short(effect.sender)}: {effect.reason}")
+        try:
+            share = Share(plan, charter.assignment, me.peer, boot_ms=me.boot_ms, make=make, on_epoch=on_epoch)
+        except BaseException:
+            close()
+            raise
+        return Built(share, close)
 
-        tenant.runner = ShareRunner(
-            share, send=send, sources=sources, sinks=tenant.sinks, limiter=self._limiter, on_refused=on_refused
-        )
-        tenant.charter, tenant.plan = charter, plan
+    def _verified(self, charter: Charter) -> Verified:
+        verified = open_sealed(unpack_sealed(charter.sealed), read=self.runtime.read_certificate, now=time.time())
+        if verified.bundle.id != charter.record.app:
+            raise AppError("the bundle is another than the one that room was kept for")
+        return verified
 
-    def _source(self, plan: Plan, name: str) -> Any:
-        if name not in self.sources:
-            raise Refusal(f'offers no source "{name}"; it offers {", ".join(sorted(self.sources)) or "none"}')
-        reader = parse_source(self.sources[name])
+    def _plan_of(self, charter: Charter) -> Plan:
+        return make_plan(load_bundle(self._verified(charter)).graph)
+
+    def _source(self, plan: Plan, name: str) -> SourceConnector:
+        reader: SourceConnector = parse_source(self.sources[name])
         flow = plan.stages[plan.sources[name]].nodes[0].draft.outputs[0]
         if hasattr(reader, "bind"):
             reader.bind(name, flow.time.name if flow.time else None)
         return reader
 
-    def _sink(self, plan: Plan, instance: InstanceId) -> KeptSink:
-        name = sink_name(plan, instance)
+    def _sink(self, name: str) -> SinkConnector | None:
         spec = self.sinks.get(name)
-        return KeptSink(plan.schemas[name], parse_sink(spec) if spec else None)
+        return parse_sink(spec) if spec else None
 
-    async def _run(self, tenant: Tenant) -> None:
-        assert tenant.runner is not None
-        self._say("hosting", f'app "{tenant.name}" ({tenant.app[:8]}), {tenant.slots} instances')
-        with tenant.scope:
-            await tenant.runner.run()
-        if tenant.runner.failure is not None and not tenant.is_over:
-            tenant.end(State.FAILED, tenant.runner.failure)
-            await self._tell_failure(tenant)
-        else:
-            tenant.end(State.ENDED)
-        with trio.CancelScope(shield=True), trio.move_on_after(TELL_S):
-            for sink in tenant.sinks.values():
-                await sink.close()
-        await trio.to_thread.run_sync(tenant.close_workers)
-        self.events.add(tenant.app, str(tenant.state), ending_of(tenant))
+    def _on_changed(self, app: str) -> None:
+        """Tell the world, once the effects that came with it are carried out."""
+        tenant = self.tenants.get(app)
+        if tenant is not None and not tenant.is_over and tenant.told != (tenant.generation, tenant.state):
+            tenant.told = (tenant.generation, tenant.state)
+            self.events.add(app, str(tenant.state), f"generation {tenant.generation}, {tenant.slots} instances here")
+        if self._nursery is not None:
+            self._nursery.start_soon(self._tell_change, app)
+
+    async def _tell_change(self, app: str) -> None:
+        tenant = self.tenants.get(app)
+        if tenant is None:
+            return
+        if tenant.is_over and not tenant.has_ended:
+            tenant.has_ended = True
+            tenant.release()
+            self.events.add(app, "over", ending_of(tenant))
+            why = f": {tenant.reason}" if tenant.reason else ""
+            self._say("ended", f'app "{tenant.name}" ({app[:8]}) {tenant.state}{why}')
+        elif tenant.state is State.READY:
+            self._say("hosting", f'app "{tenant.name}" ({app[:8]}), {tenant.slots} instances')
         await self.announce()
-        self._say(
-            "ended",
-            f'app "{tenant.name}" ({tenant.app[:8]}) {tenant.state}{": " + tenant.reason if tenant.reason else ""}',
-        )
 
-    async def _tell_failure(self, tenant: Tenant) -> None:
-        """It broke here: nobody shall wait for rows that never come."""
-        assert tenant.charter is not None
-        me = self.runtime.nodes[0].me
-        reason = sentence_of(f"peer {short(me.peer)}: {tenant.reason}")
-
-        async def tell(contact: Contact) -> None:
-            request = Failed(self.courier.numbers(1), tenant.app, tenant.generation, reason)
-            try:
-                await self.courier.ask(contact, request, within_s=TELL_S)
-            except Unanswered:
-                self.runtime.counters["refused.failure-untold"] += 1
-
-        async with trio.open_nursery() as nursery:
-            for contact in tenant.charter.contacts:
-                if contact.peer != me.peer:
-                    nursery.start_soon(tell, contact)
+    def _on_noted(self, app: str, what: str, detail: str) -> None:
+        self.events.add(app, what, detail)
 
     def facts(self, tenant: Tenant) -> dict[str, Any]:
         """Our share of an app, for a person."""
@@ -419,5 +391,6 @@ class AppHost:
             self._forget(app)
 
     def _forget(self, app: str) -> None:
-        self.tenants.pop(app).release()
-        del self._by_tag[app_tag(app)]
+        self.tenants[app].release()
+        del self.tenants[app]
+        self.shell.node.forget(app)

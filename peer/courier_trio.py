@@ -15,20 +15,25 @@ from typing import Any, Final
 
 import trio
 
-from dataflow.deploying.requests import REPLIES, Declined, Reply, Request, sentence_of
-from dataflow.deploying.scheduling import SCHEDULING_REPLIES, SchedulingReply, SchedulingRequest
+from dataflow.deploying.requests import REPLIES, Declined, sentence_of
+from dataflow.deploying.scheduling import SCHEDULING_REPLIES
+from dataflow.generations.messages import EpochBegun
 from overlay.contact import Contact
 from overlay.frames import Buffer, Frame
 from overlay.ids import PeerId
 from overlay.links import UnreachableError
 from overlay.wire import WireError, decode, encode
+from recovery.custody import messages as custody
+from recovery.register import messages as register
 
 MARK: Final = b"?"
 """The first byte of every question and answer."""
 QUESTIONS_MAX: Final = 256
 """Questions of one peer that are answered at once. One launch asks a few, a hundred launches at once some hundred."""
 
-Question = Request | SchedulingRequest
+Question = Any
+"""Any numbered message that somebody here answers."""
+ALL_REPLIES: Final = (*REPLIES, *SCHEDULING_REPLIES, EpochBegun, *register.REPLIES, *custody.REPLIES)
 SendData = Callable[[Contact, bytes, Sequence[Buffer]], Awaitable[None]]
 
 
@@ -36,7 +41,7 @@ SendData = Callable[[Contact, bytes, Sequence[Buffer]], Awaitable[None]]
 class Answer:
     """A reply, and rows or bytes that are too large for a message."""
 
-    reply: Reply | SchedulingReply
+    reply: Any
     body: Sequence[Buffer] = ()
 
 
@@ -70,9 +75,10 @@ class Courier:
             task_status.started()
             await trio.sleep_forever()
 
-    def answer(self, kind: type, answerer: Answerer) -> None:
-        """Questions of this kind are answered so."""
-        self._answers[kind] = answerer
+    def answer(self, kind: type, answerer: Answerer, *, is_default: bool = False) -> None:
+        """Questions of this kind are answered so; `is_default`: unless somebody answers them already."""
+        if not is_default or kind not in self._answers:
+            self._answers[kind] = answerer
 
     def numbers(self, most: int) -> int:
         """The first of `most` question numbers that nobody else here will use."""
@@ -100,7 +106,7 @@ class Courier:
     def take(self, sender: Contact, frame: Frame) -> None:
         """A question or an answer has come in."""
         message = decode(frame.content[len(MARK) :])
-        if isinstance(message, REPLIES + SCHEDULING_REPLIES):
+        if isinstance(message, ALL_REPLIES):
             waiting = self._waiting.get((sender.peer, message.ask))
             if waiting is None:
                 self._counters["refused.answer-to-nothing"] += 1

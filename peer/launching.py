@@ -19,10 +19,12 @@ import trio
 from dataflow.bundles.importing import load_bundle
 from dataflow.bundles.sealing import open_sealed, unpack_sealed
 from dataflow.deploying.charter import Charter
-from dataflow.deploying.launch import Abandoned, Ask, Launch, Launched, LaunchRefused, Leaves, Placed, Route
+from dataflow.deploying.launch import Abandoned, Ask, Found, Launch, Launched, LaunchRefused, Leaves, Placed, Route
 from dataflow.deploying.reasons import Reasons, Way
 from dataflow.deploying.requests import Room
 from dataflow.errors import AppError
+from dataflow.generations.members import choose_members
+from dataflow.generations.promise import Promise
 from dataflow.generations.record import SECRET_BYTES, Record
 from dataflow.hosting.assignment import Assignment
 from dataflow.placement.candidates import Candidate, DoesNotFit
@@ -38,6 +40,7 @@ from peer.app_directory import ALIVE, APPS, KEEPER, Listed, newest, read_listing
 from peer.app_host import AppHost
 from peer.complaint import Complaint
 from peer.courier_trio import Unanswered
+from peer.founding_trio import Unfounded, found_register
 from peer.offers import SOURCE, read_offer
 
 ANSWER_S_MAX: Final = 20.0
@@ -86,7 +89,10 @@ class Launcher:
 
         def decide(routes: Sequence[Route], rooms: Sequence[Room], leaves: Leaves) -> Decided:
             known = [_without_hearsay(it, avoid, leaves) for it in rooms]
-            decided[:] = [place_app(app_id, app.name, generation, plan, memory_mib, sealed, routes, known, leaves)]
+            placed = place_app(
+                app_id, app.name, generation, plan, app.promise, memory_mib, sealed, routes, known, leaves
+            )
+            decided[:] = [placed]
             if is_rehearsal:
                 raise LaunchRefused("")
             return decided[0]
@@ -152,10 +158,20 @@ class Launcher:
             else:
                 carry(machine.answered(number, answer.reply))
 
-        def carry(step: Sequence[Ask | Launched[Decided] | Abandoned]) -> None:
+        async def found(decided: Decided) -> None:
+            try:
+                await found_register(self._host.courier, self._host.runtime.nodes[0].me, decided.charter, self._rng)
+            except Unfounded as error:
+                carry(machine.unfounded(str(error)))
+            else:
+                carry(machine.founded())
+
+        def carry(step: Sequence[Ask | Found[Decided] | Launched[Decided] | Abandoned]) -> None:
             for each in step:
                 if isinstance(each, Ask):
                     nursery.start_soon(put, each)
+                elif isinstance(each, Found):
+                    nursery.start_soon(found, each.placed)
                 else:
                     ends.append(each)
 
@@ -208,6 +224,7 @@ def place_app(
     name: str,
     generation: int,
     plan: Plan,
+    promise: Promise,
     memory_mib: Mapping[int, int],
     sealed: bytes,
     routes: Sequence[Route],
@@ -236,13 +253,18 @@ def place_app(
         raise LaunchRefused(str(error).rstrip(".")) from None
     assignment = placement.assignment
     hosts = tuple(contacts[peer] for peer in assignment.peers())
+    members = choose_members(app, contacts.values())
+    sources = set(plan.sources.values())
     record = Record(
         name=name,
         life=generation,
         assignment=assignment,
-        contacts=hosts,
-        members=assignment.peers()[:1],
+        contacts=tuple({it.peer: it for it in (*hosts, *members)}.values()),
+        members=tuple(it.peer for it in members),
         secret=secrets.token_bytes(SECRET_BYTES),
+        guarantee=promise.guarantee,
+        epoch_ms=promise.epoch_ms,
+        homes={it.instance: it.peer for it in assignment.places if it.instance.stage in sources},
     )
     loads = {room.contact.peer: room.load for room in rooms}
     reasons = Reasons(

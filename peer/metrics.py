@@ -14,6 +14,7 @@ from typing import Any
 from peer.answers import resident_bytes
 from peer.app_facts import instances_of
 from peer.app_host import AppHost
+from peer.histogram import Histogram
 from peer.metrics_text import Family, page
 from peer.runtime import Runtime
 from peer.tenant import Tenant
@@ -49,7 +50,7 @@ def _app_families(runtime: Runtime, host: AppHost) -> Iterator[Family]:
     ages = Family("shoal_latency_seconds", "histogram", "Time of rows from their source until a sink has taken them.")
     me = runtime.nodes[0].me.peer if runtime.nodes else None
     for tenant in host.tenants.values():
-        if tenant.runner is None or tenant.is_over or me is None:
+        if tenant.share is None or tenant.is_over or me is None:
             continue
         app = {"app": tenant.name, "app_id": tenant.app[:8]}
         for it in instances_of(tenant, me):
@@ -59,17 +60,17 @@ def _app_families(runtime: Runtime, host: AppHost) -> Iterator[Family]:
             if it["watermark_us"] is not None:
                 watermark.add(it["watermark_us"] / 1e6, **labels)
         _add_edges(edges, tenant, app)
-        for port, rows in tenant.runner.share.side_rows.items():
+        for port, rows in tenant.share.side_rows.items():
             sides.add(rows, **app, port=port)
-        for stream, sink in tenant.sinks.items():
-            taken.add(sink.kept.rows, **app, stream=stream)
-            ages.add_histogram(tenant.runner.ages[stream], **app, stream=stream)
+        for name, stream in tenant.streams.items():
+            taken.add(stream.end, **app, stream=name)
+            ages.add_histogram(host.shell.ages.get((tenant.app, name), Histogram()), **app, stream=name)
     yield from (*counts.values(), watermark, sides, taken, ages, *edges.values())
 
 
 def _add_edges(families: dict[str, Family], tenant: Tenant, app: dict[str, str]) -> None:
-    assert tenant.runner is not None
-    for edge in tenant.runner.share.edges():
+    assert tenant.share is not None
+    for edge in tenant.share.edges():
         for name, family in families.items():
             labels = {"edge": str(edge.edge), "writer": edge.writer, "reader": edge.reader}
             family.add(getattr(edge, name), **app, **labels)

@@ -31,6 +31,9 @@ from peer.screen import Screen, ScreenSink
 LAUNCH_S_MAX: Final = 150.0
 """A scheduler may fall silent in the middle, and another begin anew."""
 READ_S_MAX: Final = 20.0
+MOVE_S_MAX: Final = 60.0
+"""How long a stream may be nowhere, because the peer of its sink died, before whoever reads it gives up."""
+MOVE_PAUSE_S: Final = 0.5
 STATE_S: Final = 0.3
 """Pause between two looks at an app that is waited for."""
 
@@ -115,8 +118,18 @@ def _follow(
     position = -1 if from_now else 0
     reader = f"{os.getpid()}-{stream}"
     is_open = False
+    silent_since: float | None = None
     while not halt.is_set():
-        answer = ask(where, "tail", patience_s=READ_S_MAX, app=app, stream=stream, position=position, reader=reader)
+        try:
+            answer = ask(where, "tail", patience_s=READ_S_MAX, app=app, stream=stream, position=position, reader=reader)
+        except Complaint:
+            # The stream may be moving to another peer: it goes on there, at the same position.
+            silent_since = silent_since or time.monotonic()
+            if not is_open or time.monotonic() > silent_since + MOVE_S_MAX:
+                raise
+            halt.wait(MOVE_PAUSE_S)
+            continue
+        silent_since = None
         with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(answer["rows"]))) as rows:
             if not is_open:
                 sink.open(rows.schema)

@@ -134,6 +134,8 @@ class Runtime:
         self._on_data = on_data
         self._on_visit: VisitHandler | None = None
         self._measure_room: Callable[[], Offered] = Offered
+        self.before_leaving: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        """What is to be done while we are still of the ring; it bounds its own time."""
         self._stopping = trio.Event()
         self._waiting: dict[tuple[PeerId, int], tuple[trio.Event, list[Any]]] = {}
         self._local: deque[tuple[OverlayNode, Contact, Any]] = deque()
@@ -268,6 +270,7 @@ class Runtime:
                 nursery.start_soon(self._seek_company)
                 task_status.started(self.listening_address)
                 await self._stopping.wait()
+                await self.before_leaving()
                 await self._leave()
                 nursery.cancel_scope.cancel()
 

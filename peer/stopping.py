@@ -18,11 +18,12 @@ from typing import Any, Final
 
 import trio
 
-from dataflow.deploying.requests import CloseSources, Halt
+from dataflow.deploying.requests import Agreed, CloseSources, Halt
+from dataflow.generations.messages import Finish
 from dataflow.hosting.tally import UnderWay
 from overlay.contact import Contact
 from overlay.ids import short
-from peer.app_asking import Asking, listed_row
+from peer.app_asking import Asking, contacts_in, listed_row
 from peer.app_directory import ALIVE, Listed
 from peer.complaint import Complaint
 from peer.courier_trio import Unanswered
@@ -43,7 +44,7 @@ async def end_app(asking: Asking, listed: Listed, how: str) -> dict[str, Any]:
         raise Complaint(f'App "{listed.name}" ({listed.app[:8]}) is {listed.state} already.', "See `peer apps`.")
     contacts = await asking.hosts(listed)
     is_at_rest = await _come_to_rest(asking, listed, contacts) if how == "stop" else how == "drain"
-    silent = await _halt(asking, listed, contacts, is_drained=how == "drain")
+    silent = await _drain(asking, listed, contacts) if how == "drain" else await _finish(asking, listed, how == "stop")
     is_over = how != "drain" and not silent and await _is_listed_over(asking, listed)
     return listed_row(listed) | {"is_over": is_over, "how": how, "is_whole": is_at_rest, "silent": silent}
 
@@ -79,12 +80,29 @@ async def _is_listed_over(asking: Asking, listed: Listed) -> bool:
     return False
 
 
-async def _halt(asking: Asking, listed: Listed, contacts: Sequence[Contact], *, is_drained: bool) -> list[str]:
+async def _finish(asking: Asking, listed: Listed, is_clean: bool) -> list[str]:
+    """Tell whoever leads the app's register; returns who did not answer, if none does."""
+    facts = await asking.facts(listed.keeper, listed)
+    silent: list[str] = []
+    for contact in contacts_in(facts, "members"):
+        request = Finish(asking.number(), listed.app, is_clean, "it was told to stop")
+        try:
+            answer = await asking.host.courier.ask(contact, request, within_s=HALT_S)
+        except Unanswered as error:
+            silent.append(f"{short(contact.peer)}: {error}")
+            continue
+        if isinstance(answer.reply, Agreed):
+            return []
+        silent.append(f"{short(contact.peer)}: {getattr(answer.reply, 'reason', 'no')}")
+    return silent
+
+
+async def _drain(asking: Asking, listed: Listed, contacts: Sequence[Contact]) -> list[str]:
     """Tell all of them; returns who did not answer."""
     silent: list[str] = []
 
     async def tell(contact: Contact) -> None:
-        request = Halt(asking.number(), listed.app, listed.generation, is_drained, "it was told to stop")
+        request = Halt(asking.number(), listed.app, listed.generation, True, "it was told to stop")
         try:
             await asking.host.courier.ask(contact, request, within_s=HALT_S)
         except Unanswered as error:

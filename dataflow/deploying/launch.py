@@ -4,6 +4,7 @@
     measure    the peers on those ways tell who is near them, and what room there is
     reserve    the placement is decided; every host keeps room for its share, one asked after the other
     host       every host verifies the bundle, builds its share and connects it; nothing flows yet
+    found      the app gets a register, whose members look after it from then on
     begin      all are ready: sources speak
 
 Each step waits for all its answers. If one is a refusal, or does not come, every peer that was asked to keep room
@@ -92,7 +93,14 @@ class Abandoned:
     """Who refused room, or is gone, though its neighbours believed otherwise: without it, the app may fit elsewhere."""
 
 
-Step = list[Ask | Launched[P] | Abandoned]
+@dataclass(frozen=True, slots=True)
+class Found(Generic[P]):
+    """All hosts are ready: make the app's register, then tell `founded` or `unfounded`."""
+
+    placed: P
+
+
+Step = list[Ask | Found[P] | Launched[P] | Abandoned]
 Leaves = Mapping[PeerId, frozenset[PeerId]]
 """Who is near each peer on the way, by that peer's own word."""
 Decide = Callable[[Sequence[Route], Sequence[Room], Leaves], P]
@@ -208,8 +216,21 @@ class Launch(Generic[P]):
         request = Host(0, self._app, self._placed.generation)
         return self._enter(
             [replace(self._number(host, request), charter=self._placed.charter) for host in self._hosts],
-            self._begin_all,
+            self._found,
         )
+
+    def _found(self) -> Step[P]:
+        assert self._placed is not None
+        self._phase, self._on_done = _Phase(), self._begin_all
+        return [Found(self._placed)]
+
+    def founded(self) -> Step[P]:
+        """The register is there: from now on the app has somebody who looks after it."""
+        return self._begin_all()
+
+    def unfounded(self, reason: str) -> Step[P]:
+        self._fail(None, reason)
+        return self._proceed()
 
     def _begin_all(self) -> Step[P]:
         assert self._placed is not None

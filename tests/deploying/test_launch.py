@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflow.deploying.launch import Abandoned, Ask, Launch, Launched, LaunchRefused, Placed
+from dataflow.deploying.launch import Abandoned, Ask, Found, Launch, Launched, LaunchRefused, Placed
 from dataflow.deploying.requests import (
     Agreed,
     Begin,
@@ -43,6 +43,7 @@ class Ring:
     running: set[int] = field(default_factory=set)
     begun: set[int] = field(default_factory=set)
     heard: list[tuple[int, type]] = field(default_factory=list)
+    is_founded: bool = True
 
     def answer(self, ask: Ask):
         at, request = int(ask.to.peer), ask.request
@@ -90,6 +91,11 @@ def run(machine, ring, pick=lambda waiting: 0):
     """Carry out what the machine asks, in an order that `pick` chooses, until it says how it ended."""
     waiting = machine.begin()
     while True:
+        if waiting and isinstance(waiting[0], Found):
+            assert len(waiting) == 1, "a register is founded when nothing else is under way"
+            assert set(ring.held) == ring.running and not ring.begun, "it is founded between ready and begun"
+            waiting = machine.founded() if ring.is_founded else machine.unfounded("its register has no members")
+            continue
         ends = [it for it in waiting if not isinstance(it, Ask)]
         if ends:
             assert len(waiting) == 1, "an end comes last, and alone"
@@ -113,6 +119,12 @@ def test_one_refusal_lets_go_of_everything_and_is_told_in_its_own_words(kind):
     ring = Ring(declines={2: kind})
     outcome = run(launch(), ring)
     assert outcome == Abandoned("peer 00000000: no room for 2 instances", PEERS[2] if kind is Reserve else None)
+    assert not ring.held and not ring.running and not ring.begun
+
+
+def test_an_app_without_a_register_does_not_begin():
+    ring = Ring(is_founded=False)
+    assert run(launch(), ring) == Abandoned("its register has no members")
     assert not ring.held and not ring.running and not ring.begun
 
 
@@ -168,7 +180,8 @@ def test_of_launches_that_race_for_the_last_slots_one_wins(slots, needs, order):
         waiting += [(f"app-{number}", machine, ask) for ask in machine.begin()]
     while waiting:
         app, machine, ask = waiting.pop(order.randrange(len(waiting)))
-        for each in machine.answered(ask.request.ask, answer(app, ask)):
+        steps = machine.answered(ask.request.ask, answer(app, ask))
+        for each in machine.founded() if any(isinstance(it, Found) for it in steps) else steps:
             if isinstance(each, Ask):
                 waiting.append((app, machine, each))
             else:

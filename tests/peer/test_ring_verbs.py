@@ -130,7 +130,7 @@ def test_logs_tell_what_happened_and_what_functions_printed(peer, house, run, fe
         return {(it["event"], it["sentence"]) for it in map(json.loads, lines)}
 
     house.until(lambda: ("printed", "working on 1 rows") in words(), "what was printed", within_s=30)
-    assert {"reserved", "ready", "begun"} <= {word for word, _ in words()}
+    assert {"reserved", "ready", "running"} <= {word for word, _ in words()}
     assert any("boss signed the app" in sentence for _, sentence in words())
     peer("cancel", "chatty", "--data", house.members[0].data)
     house.until(lambda: "halted" in {word for word, _ in words()}, "its end", within_s=30)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import trio
 
+from bench.share_runner import ShareRunner
 from dataflow import App
 from dataflow.connectors.generator import Generator
 from dataflow.hosting.assignment import InstanceId, Place, assigned, sink_instance
@@ -14,7 +15,6 @@ from dataflow.hosting.share import Share
 from dataflow.messages import Data
 from dataflow.plan import make_plan
 from overlay.links import LinkUp
-from peer.share_trio import ShareRunner
 from tests.shell.station import Cluster, station, story
 
 BATCHES, BATCH_ROWS = 60, 65_536  # 30 MiB: several times what both sides' windows hold

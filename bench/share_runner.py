@@ -1,4 +1,4 @@
-"""Run one peer's share of an app: the machine decides, this carries out.
+"""Run one share without a ring around it, as the peer's shell does: for comparing how the next instance is chosen.
 
     frames come in        -> share.feed            steps             -> threads, one for each core; light ones here
     connectors read       -> share.feed_source     frames go out     -> one writer for each peer, in order
