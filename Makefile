@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
-demo: $(STAMP) ## Eight real peers: the ring, a kill -9, the repaired ring
+demo: $(STAMP) ## Eight real peers, an app, a kill -9: no row lost, none doubled
 	@$(BIN)/peer demo
 
 test: lint ## Lint, types, tests and doctests

@@ -1,4 +1,4 @@
-"""Show the ring at work, with real processes: grow it, route in it, kill in it, watch it heal.
+"""Show it at work, with real processes: a ring, an app on it, a kill -9 in its midst, and every row counted.
 
 Everything happens in a temporary folder and on loopback. The folder is removed at the end, unless something
 went wrong.
@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from peer.complaint import Complaint
+from peer.demo_app import ROWS, Tail, a_host, launched, numbered_rows
 from peer.fleet import Fleet, FleetError, Member
-from peer.healing import heal
 from peer.output import columns
 
 Say = Callable[[str], None]
@@ -39,7 +38,7 @@ MEASURE_S_MAX = 60.0
 
 
 def demonstrate(*, peers: int, keep: bool, say: Say) -> None:
-    """Run the demo. A `Complaint` if the ring did not form or did not heal."""
+    """Run the demo. A `Complaint` if the ring did not form, or a row was lost."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-demo-"))
     logs = f"The peers' logs: {folder}/enrolled/*/log.jsonl"
     try:
@@ -58,7 +57,9 @@ def demonstrate(*, peers: int, keep: bool, say: Say) -> None:
 def _tell_the_story(fleet: Fleet, peers: int, say: Say) -> None:
     say(f"Starting {peers} peers in {len(ZONES)} zones, each with a certificate of a cluster made just now.")
     started = time.monotonic()
-    first = fleet.start(_name(0), zone=ZONES[0])
+    boss = fleet.enroll("boss", role="operator")
+    source = ("--source", numbered_rows(fleet.folder / "numbers.csv"))
+    first = fleet.start(_name(0), zone=ZONES[0], flags=source)
     fleet.await_listening([first])
     for number in range(1, peers):
         fleet.start(_name(number), zone=ZONES[number % len(ZONES)], join=[first])
@@ -69,13 +70,22 @@ def _tell_the_story(fleet: Fleet, peers: int, say: Say) -> None:
         fleet.until(partial(has_measured, member), f"{member.name}'s first round-trip times", within_s=MEASURE_S_MAX)
     say(ring_table(fleet.running))
 
-    say("\nA route to the key of 'alerts', as peer lamp sees it:\n")
-    say(_route(first, "alerts"))
-
-    victim = fleet.running[-1]
-    say(f"\nkill -9 {victim.process.pid}   ({victim.name}, peer {victim.peer[:8]})")
-    repaired_s = heal(fleet, victim)
-    say(f"All {peers - 1} survivors had repaired their leaf sets {max(repaired_s):.1f} s after the kill.\n")
+    facts = launched(fleet.folder, first, boss)
+    say(f"\nApp numbers runs: {ROWS:,} numbered rows from {first.name}, over filter and window, to two sinks.\n")
+    say(columns([{"instance": it["name"], "peer": it["peer"]} for it in facts["places"]]))
+    tail = Tail(first, "all")
+    tail.read_until(ROWS // 4)
+    victim = a_host(fleet, facts["places"], but=first) or fleet.running[-1]
+    shown = len(tail.numbers)
+    say(f"\n{shown:,} rows are committed.  kill -9 {victim.process.pid}   ({victim.name}, peer {victim.peer[:8]})")
+    killed = time.monotonic()
+    victim.kill()
+    tail.read_until(shown + 1)
+    say(f"The next rows were committed {time.monotonic() - killed:.1f} s after the kill.")
+    tail.read_until()
+    say(f"{ROWS:,} rows in, {len(tail.numbers):,} rows out: lost {tail.lost}, doubled {tail.doubled}.\n")
+    if tail.lost or tail.doubled:
+        raise FleetError("Rows were lost or doubled.")
     say(ring_table(fleet.running))
     fleet.end()
     say(f"\nAll {peers - 1} peers left in good order. No process is left.")
@@ -102,12 +112,6 @@ def ring_table(members: list[Member]) -> str:
             }
         )
     return columns(rows)
-
-
-def _route(member: Member, key: str) -> str:
-    route: dict[str, Any] = member.ask("route", key=key)
-    hops = [hop | {"peer": hop["peer"][:8]} for hop in route["hops"]]
-    return f"{columns(hops)}\nkey {route['key'][:8]} is owned by peer {route['owner'][:8]}"
 
 
 def _name(number: int) -> str:
