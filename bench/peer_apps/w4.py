@@ -4,7 +4,7 @@ from dataflow import App, col, tumbling
 
 READINGS = {"key": "int64", "value": "int64", "at": "timestamp[us]"}
 
-app = App("bench-w4")
+app = App("bench-w4", guarantee="none")
 readings = app.source("readings", schema=READINGS, event_time="at")
 windows = readings.key_by("key").window(tumbling("10s"))
 windows.aggregate(mean=col("value").mean(), highest=col("value").max()).sink("out")

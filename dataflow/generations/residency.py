@@ -179,7 +179,8 @@ class Residency:
         self.share.taken(effect.sink)
         if isinstance(message, Data):
             stream.take(message.batch)
-            return self._nudge() if stream.wants_epoch else []
+            shown: list[Effect] = [Shown(effect.sink, [message.batch])] if stream.is_eager else []
+            return [*shown, *(self._nudge() if stream.wants_epoch else [])]
         if isinstance(message, End):
             stream.finish()
             return [*self._closed(instance, stream, FINAL), *self._nudge()]
@@ -238,7 +239,8 @@ class Residency:
         for name, stream in self.streams.items():
             instance = sink_instance(self.share.plan, name)
             is_last = instance in notes and notes[instance].is_final
-            out.append(Shown(name, stream.show(FINAL if is_last else epoch)))
+            shown = stream.show(FINAL if is_last else epoch)
+            out.append(Shown(name, [] if stream.is_eager else shown))  # an eager one has shown them already
             self._ends[instance] = {at: end for at, end in self._ends[instance].items() if at > epoch}
         for instance, feed in self.feeds.items():
             offset = feed.committed(epoch)
