@@ -86,8 +86,9 @@ class FinishedStream:
 
     @property
     def wants_epoch(self) -> bool:
-        """Is it nearly full of what only a commit can show?"""
-        return 2 * self._aside_bytes >= self.aside_bytes_max and self._awaited <= self._closed
+        """Is it nearly full of what only a commit can show? Or are these its first rows, for which somebody waits?"""
+        is_first = self._aside_bytes > 0 and not self.kept.rows
+        return (is_first or 2 * self._aside_bytes >= self.aside_bytes_max) and self._awaited <= self._closed
 
     def await_token(self, epoch: int) -> None:
         """A token is on its way here."""
