@@ -322,6 +322,8 @@ class AppHost:
         except BaseException:
             close()
             raise
+        told = f"generation {charter.record.generation} is built; {verified.signer} signed the app"
+        self.events.add(app, "built", told)
         return Built(share, close)
 
     def _verified(self, charter: Charter) -> Verified:
