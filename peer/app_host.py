@@ -370,7 +370,9 @@ class AppHost:
         await self.announce()
 
     def _on_noted(self, app: str, what: str, detail: str) -> None:
+        """In the log too: a register member that hosts nothing is not asked for events, and a dead peer tells none."""
         self.events.add(app, what, detail)
+        self._say(f"app-{what}", f"app {app[:8]}: {detail}")
 
     def facts(self, tenant: Tenant) -> dict[str, Any]:
         """Our share of an app, for a person."""
