@@ -55,9 +55,9 @@ class Oracle:
         for row in late:
             _add(found, row["room"], _second(row["at"]), 1, row["n"])
         wrong: list[Any] = [
-            {"room": room, "second": second, "expected": expected.get((room, second)), "found": found.get((room, second))}
-            for room, second in sorted(expected.keys() | found.keys())
-            if expected.get((room, second)) != found.get((room, second)) or given[room, second] > 1
+            {"room_second": window, "expected": expected.get(window), "found": found.get(window)}
+            for window in sorted(expected.keys() | found.keys())
+            if expected.get(window) != found.get(window) or given[window] > 1
         ]
         return wrong, len(expected)
 

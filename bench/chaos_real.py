@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -35,6 +36,7 @@ from bench.chaos_oracle import Oracle, numbered_rows
 from bench.chaos_reading import EventLog, StreamReader
 from bench.latency import percentile
 from dataflow.bundles.limits import Limits
+from overlay.ids import short
 from peer.complaint import Complaint
 from peer.fleet import Fleet, FleetError, Member
 from peer.output import facts
@@ -43,10 +45,10 @@ from peer.ring_run import launch
 ZONES: Final = ("attic", "cellar", "garden")
 SOURCES: Final = 2
 ROWS_PER_S: Final = 200
-RUN_SHARE: Final = 0.5
+RUN_SHARE: Final = 0.8
 """Rows last for so much of the time: a source that is rewound is paced anew, so each recovery costs its own length."""
 FIRST_FAULT_S: Final = 5.0
-FAULT_EVERY_S: Final = (5.0, 12.0)
+FAULT_EVERY_S: Final = (4.0, 10.0)
 DOWN_S: Final = (3.0, 12.0)
 PAUSE_S: Final = (2.0, 8.0)
 RETURN_S: Final = 8.0
@@ -235,7 +237,7 @@ class Chaos:
         self._roles = Roles(
             set(told["hosts"]),
             set(newest["sinks"].values()),
-            [f"{it[0]:032x}"[:8] if isinstance(it[0], int) else str(it[0])[:8] for it in newest["members"]],
+            [short(it[0]) for it in newest["members"]],
             int(newest["generation"]),
         )
 
@@ -278,7 +280,8 @@ class Chaos:
     def _tell(self, what: str, name: str) -> None:
         peer = self._members[name].peer[:8]
         roles = self._roles
-        parts = ["host"] * (peer in roles.hosts) + ["sink"] * (peer in roles.sinks) + ["member"] * (peer in roles.members)
+        told = {"host": roles.hosts, "sink": roles.sinks, "keeper": roles.members[:1], "member": roles.members[1:]}
+        parts = [part for part, peers in told.items() if peer in peers]
         at_s = time.monotonic() - self._begun
         self._say(f"{at_s:6.1f} s  {what:<11} {name:<4} {peer}  {' '.join(parts)}")
         line = {"at": time.time(), "what": what, "name": name, "peer": peer, "parts": parts}
@@ -316,7 +319,7 @@ class Chaos:
         for it in hits:
             gaps = [
                 (after - before, after)
-                for before, after in zip(arrivals, arrivals[1:], strict=False)
+                for before, after in pairwise(arrivals)
                 if it.at <= after and before <= it.at + SILENCE_S
             ]
             if gaps:
