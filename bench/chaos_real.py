@@ -58,7 +58,7 @@ SILENCE_S: Final = 6.0
 """A silence that begins later than this after a kill is another fault's."""
 AFTER_S_MAX: Final = 180.0
 """What the rest of the stream may take once the faults cease."""
-KINDS: Final = {"kill-host": 4, "kill-keeper": 2, "kill-sink": 2, "kill-any": 1, "pause": 4}
+KINDS: Final = {"kill-host": 4, "kill-keeper": 2, "kill-sink": 2, "kill-member": 2, "kill-any": 1, "pause": 4}
 APP: Final = """\
 from dataflow import App, col, count, tumbling
 
@@ -242,10 +242,11 @@ class Chaos:
         )
 
     def _strike(self, now: float) -> None:
-        kind = self._rng.choices([*KINDS], weights=[*KINDS.values()])[0]
-        able = self._able(kind)
-        if len(self._down) >= DOWN_MAX or not able:
+        possible = {kind: able for kind in KINDS if (able := self._able(kind))}
+        if len(self._down) >= DOWN_MAX or not possible:
             return
+        kind = self._rng.choices([*possible], weights=[KINDS[it] for it in possible])[0]
+        able = possible[kind]
         name = self._rng.choice(able)
         member = self._members[name]
         is_kill = kind != "pause"
@@ -266,6 +267,7 @@ class Chaos:
             "kill-host": roles.hosts,
             "kill-keeper": set(roles.members[:1]),
             "kill-sink": roles.sinks,
+            "kill-member": set(roles.members[1:]),
         }.get(kind)
         safe = 1 if kind == "pause" else SOURCES
         return [
