@@ -45,7 +45,7 @@ async def _live(config: PeerConfig, log: Log) -> int:
         runtime,
         sources=config.sources,
         sinks=config.sinks,
-        say=lambda event, sentence: log.write(Entry(event, sentence)),
+        say=lambda event, sentence: log.write(Entry(event, sentence, {"sentence": sentence})),
     )
     verbs = AppVerbs(host)
     started_s = time.time()
