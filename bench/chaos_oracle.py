@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,4 +70,5 @@ def _add(into: dict[tuple[int, int], list[int]], room: int, second: int, count: 
 
 
 def _second(at: Any) -> int:
-    return int(round(at.timestamp() * 1000) - BEGIN_MS) // 1000
+    """Event times have no time zone: they are UTC, wherever this runs."""
+    return int(round(at.replace(tzinfo=UTC).timestamp() * 1000) - BEGIN_MS) // 1000
